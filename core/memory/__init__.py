@@ -1,0 +1,1 @@
+"""Shareable memory that both sides touch: sealed memfds."""

@@ -1,0 +1,1 @@
+"""Pure values and functions: events, state machines, evidence, policy, `decide()`, errors. No input or output happens here."""

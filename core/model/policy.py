@@ -1,0 +1,40 @@
+"""The operator's policy: which evidence is enough, and what happens on a miss. Stored once by digest; every decision names it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from wcache.core.model.vocabulary import OptIn, Tier
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a loader asks of a hit.
+
+    accept             the weakest tier of the scale that is enough for a hit
+    attested, trusted  whether evidence beside the scale counts at all
+    on_miss            `fallback` reads the disk and says so, `strict` refuses to start
+    on_ledger_failure  `no_hit`: no durable record, no weights. `serve`: a hit goes on from a size-capped journal
+    max_read_bytes     the most a check may read before it gives up (None: no limit)
+    wait_s             how long to wait for a load that makes progress
+    network_fs         `refuse`: pins never hold on network file systems; `coherent`: they hold on the kinds that promise close-to-open
+    """
+
+    accept: Literal["header", "sampled", "pinned", "content"] = "pinned"
+    attested: OptIn = OptIn.IGNORE
+    trusted: OptIn = OptIn.IGNORE
+    on_miss: Literal["fallback", "strict"] = "fallback"
+    on_ledger_failure: Literal["no_hit", "serve"] = "no_hit"
+    max_read_bytes: int | None = None
+    wait_s: float = 300.0
+    network_fs: Literal["refuse", "coherent"] = "refuse"
+
+    @property
+    def accept_tier(self) -> Tier:
+        return Tier(self.accept)
+
+    def digest(self) -> str:
+        """SHA-256 of the policy's canonical JSON (RFC 8259, keys in name order), first 32 hex digits."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""Frames, messages, descriptor passing and peer identity on the Unix socket."""

@@ -1,0 +1,283 @@
+"""Every message on the socket, as tagged msgpack structs. Requests go from client to server, replies back; all are versioned together.
+
+One exchange is one request and one or more replies; only `Progress` is followed by more. Descriptors travel beside `HashRequest`
+(client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch follows after `Ack`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from wcache.core.model.decide import Decision, Request, ResidencyView
+from wcache.core.model.events import Engine, Identity, Ranks
+from wcache.core.model.evidence import Contradiction, Fingerprint, Grant, Location
+from wcache.core.model.policy import Policy
+from wcache.core.model.vocabulary import Tier
+
+PROTOCOL_VERSION = 1
+MAX_FDS = 32
+MAX_REQUEST_BYTES = 1 << 20
+MAX_REPLY_BYTES = 64 << 20
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="m"):
+    """Base of all messages; the tag `m` is the class name."""
+
+
+# --- requests -------------------------------------------------------------------------------------------------------------
+
+
+class Hello(Message, frozen=True, kw_only=True, tag=True):
+    """First on every connection. `protocol` must equal the server's."""
+
+    protocol: int
+    version: str
+
+
+class AttachBegin(Message, frozen=True, kw_only=True, tag=True):
+    """Asks for an attach id, the present knowledge, and a reservation of everything resident until the decision (30 s at most).
+
+    `request.asked.root` is the resolved place where it is known without touching the checkpoint, else None.
+    """
+
+    request: Request
+    policy: Policy
+    launch: str
+    host: str
+    engine: Engine
+    ranks: Ranks
+
+
+class Lookup(Message, frozen=True, kw_only=True, tag=True):
+    """Which content was hashed earlier at this place, or under these identities?"""
+
+    root: str | None = None
+    key: str | None = None
+
+
+class HashRequest(Message, frozen=True, kw_only=True, tag=True):
+    """Hash a checkpoint's bytes now, in a worker, through the descriptors that come along (shards in `location.files` order).
+
+    `more` says that further descriptors of the same request follow in another HashRequest. Single flight per `location.key()`.
+    """
+
+    spelling: str
+    location: Location
+    index_json: str | None = None
+    more: bool = False
+
+
+class Decide(Message, frozen=True, kw_only=True, tag=True):
+    """The loader's decision with all that it stands on. The server runs decide() itself and records its own result."""
+
+    attach: str
+    request: Request
+    decision: Decision
+    evidence: tuple[Fingerprint, ...]
+
+
+class Observe(Message, frozen=True, kw_only=True, tag=True):
+    """An event that happened in the client (`map.*`, `fallback.*`, `attach.redecided`), to be appended once. `payload` is its JSON."""
+
+    event_id: str
+    type: str
+    payload: str
+    occurred_ns: int
+
+
+class Ack(Message, frozen=True, kw_only=True, tag=True):
+    """The client has the descriptors of the last `Segments`."""
+
+
+class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
+    """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused."""
+
+    spelling: str
+    revision: str | None = None
+    device: str = "cpu"
+
+
+class ReleaseRequest(Message, frozen=True, kw_only=True, tag=True):
+    """Give resident weights back. `residency` may be a unique prefix of an id."""
+
+    residency: str
+    force: bool = False
+    why: str = ""
+
+
+class StatusRequest(Message, frozen=True, kw_only=True, tag=True):
+    """What the server is and holds."""
+
+
+class ShutdownRequest(Message, frozen=True, kw_only=True, tag=True):
+    """End the daemon. Refused while there are leases, unless `force`."""
+
+    force: bool = False
+
+
+AnyRequest = (
+    Hello | AttachBegin | Lookup | HashRequest | Decide | Observe | Ack | LoadRequest | ReleaseRequest | StatusRequest | ShutdownRequest
+)
+
+
+# --- replies --------------------------------------------------------------------------------------------------------------
+
+
+class Welcome(Message, frozen=True, kw_only=True, tag=True):
+    protocol: int
+    version: str
+    instance: str
+    server_pid: int
+    ledger: str
+
+
+class Failure(Message, frozen=True, kw_only=True, tag=True):
+    """A refusal or an error, as `WcacheError.to_json()` gives it. `code` names the class of error, `detail` a finer word."""
+
+    code: str
+    what: str
+    where: str = ""
+    remedy: str = ""
+    detail: str = ""
+
+
+class AttachOffer(Message, frozen=True, kw_only=True, tag=True):
+    """The attach id and what the server knows now. `known` is content hashed earlier at `request.asked.root` or of the asked spelling,
+    newest first; `first` is the first fingerprint of this daemon instance for the asked spelling (instance trust)."""
+
+    attach: str
+    residencies: tuple[ResidencyView, ...]
+    grants: tuple[Grant, ...]
+    contradictions: tuple[Contradiction, ...]
+    known: tuple[Fingerprint, ...]
+    first: Fingerprint | None = None
+    idle_bytes: int = 0
+
+
+class Known(Message, frozen=True, kw_only=True, tag=True):
+    fingerprints: tuple[Fingerprint, ...]
+
+
+class Progress(Message, frozen=True, kw_only=True, tag=True):
+    """Of a load or a hash. `phase` is settle, read, seal or wait; more replies follow."""
+
+    phase: str
+    done_bytes: int
+    total_bytes: int
+    residency: str | None = None
+
+
+class Hashed(Message, frozen=True, kw_only=True, tag=True):
+    fingerprint: Fingerprint
+
+
+class SegmentManifest(msgspec.Struct, frozen=True):
+    """One sealed memfd that is byte for byte one shard file."""
+
+    name: str
+    size_bytes: int
+    file_digest: str
+
+
+class Decided(Message, frozen=True, kw_only=True, tag=True):
+    """The recorded decision: the server's own. On a hit `segments` follow in `Segments` messages. `wait_tier` is unused on a miss."""
+
+    seq: int | None
+    decision: Decision
+    segments: tuple[SegmentManifest, ...] = ()
+    idle_bytes: int = 0
+
+
+class Segments(Message, frozen=True, kw_only=True, tag=True):
+    """Descriptors of `names`, in that order, come with this message."""
+
+    names: tuple[str, ...]
+    last: bool
+
+
+class Done(Message, frozen=True, kw_only=True, tag=True):
+    """The request was carried out; `seq` of the event that says so."""
+
+    seq: int | None = None
+
+
+class Loaded(Message, frozen=True, kw_only=True, tag=True):
+    residency: ResidencyView
+    reused: bool
+    seconds: dict[str, float]
+
+
+class ResidencyStatus(msgspec.Struct, frozen=True, kw_only=True):
+    view: ResidencyView
+    leases: int
+    loaded_ns: int | None
+    phase: str | None = None
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
+class LeaseStatus(msgspec.Struct, frozen=True, kw_only=True):
+    attach: str
+    residency: str
+    launch: str
+    engine: Engine
+    rank: int
+    since_ns: int
+    tier: Tier | None
+
+
+class Status(Message, frozen=True, kw_only=True, tag=True):
+    """`budget_bytes` is what may still be loaded now and `budget_by` which limit says so."""
+
+    version: str
+    instance: str
+    server_pid: int
+    state: str
+    started_ns: int
+    runtime_dir: str
+    ledger: str
+    ledger_seq: int | None
+    resident_bytes: int
+    budget_bytes: int
+    budget_by: str
+    memory_bytes: int
+    residencies: tuple[ResidencyStatus, ...]
+    leases: tuple[LeaseStatus, ...]
+    journalled: int = 0
+
+
+AnyReply = Welcome | Failure | AttachOffer | Known | Progress | Hashed | Decided | Segments | Done | Loaded | Status
+
+_encoder = msgspec.msgpack.Encoder()
+_requests: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)  # type: ignore[arg-type]
+_replies: msgspec.msgpack.Decoder[AnyReply] = msgspec.msgpack.Decoder(AnyReply)  # type: ignore[arg-type]
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode_request(body: bytes | bytearray | memoryview) -> AnyRequest:
+    """Raises msgspec.MsgspecError for anything that is no request of this version."""
+    return _requests.decode(body)
+
+
+def decode_reply(body: bytes | bytearray | memoryview) -> AnyReply:
+    """Raises msgspec.MsgspecError for anything that is no reply of this version."""
+    return _replies.decode(body)
+
+
+def identity_of(location: Location | None, spelling: str, *, table_digest: str | None = None, digest: str | None = None) -> Identity:
+    """The asked or served identity as events carry it."""
+    if location is None:
+        return Identity(spelling, table_digest=table_digest, digest=digest)
+    return Identity(spelling, location.root, location.repo, location.commit, location.key(), table_digest, digest)
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """Plain builtins of a message, for `--json`."""
+    plain: dict[str, Any] = msgspec.to_builtins(message)
+    plain.pop("m", None)
+    return plain

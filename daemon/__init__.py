@@ -1,0 +1,1 @@
+"""The processes that keep weights resident: server and workers. Never imports torch."""

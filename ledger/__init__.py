@@ -1,0 +1,1 @@
+"""The ledger: schema, append, chain, projections, audit queries. The only room that speaks SQL."""

@@ -1,0 +1,28 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that `from support.x import y` works in importlib mode
+
+
+@pytest.fixture
+def disk_path(tmp_path: Path) -> Iterator[Path]:
+    """A scratch directory on a file system whose pins hold: pytest's own, or one below the repository where /tmp is tmpfs."""
+    from wcache.core.checkpoint.identity import filesystem_kind, pinnable
+
+    if pinnable(filesystem_kind(tmp_path), "refuse", False)[0]:
+        yield tmp_path
+        return
+    scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=Path(__file__).parent))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
