@@ -146,6 +146,7 @@ class LoadFailed(Event, frozen=True, kw_only=True):
     authority = True
     says = "the load ended without resident weights; nothing half loaded stays"
     residency: str
+    asked: Identity
     code: str
     message: str
     detail: str = ""

@@ -19,6 +19,7 @@ A = AttachState
 
 RESIDENCY_TABLE: Mapping[tuple[ResidencyState, str], ResidencyState] = {
     (R.ABSENT, "load.started"): R.LOADING,
+    (R.ABSENT, "load.failed"): R.FAILED,  # refused before it began: an invalid checkpoint, no room
     (R.LOADING, "load.completed"): R.RESIDENT,
     (R.LOADING, "load.failed"): R.FAILED,
     (R.LOADING, "residency.lost"): R.LOST,

@@ -182,7 +182,8 @@ class SegmentManifest(msgspec.Struct, frozen=True):
 
 
 class Decided(Message, frozen=True, kw_only=True, tag=True):
-    """The recorded decision: the server's own. On a hit `segments` follow in `Segments` messages. `wait_tier` is unused on a miss."""
+    """The recorded decision: the server's own. On a hit `segments` follow in `Segments` messages;
+    `seq` is None where the ledger could not take the record (it is in the journal then)."""
 
     seq: int | None
     decision: Decision
@@ -251,8 +252,8 @@ class Status(Message, frozen=True, kw_only=True, tag=True):
 AnyReply = Welcome | Failure | AttachOffer | Known | Progress | Hashed | Decided | Segments | Done | Loaded | Status
 
 _encoder = msgspec.msgpack.Encoder()
-_requests: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)  # type: ignore[arg-type]
-_replies: msgspec.msgpack.Decoder[AnyReply] = msgspec.msgpack.Decoder(AnyReply)  # type: ignore[arg-type]
+_requests: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)
+_replies: msgspec.msgpack.Decoder[AnyReply] = msgspec.msgpack.Decoder(AnyReply)
 
 
 def encode(message: Message) -> bytes:
