@@ -26,3 +26,13 @@ def disk_path(tmp_path: Path) -> Iterator[Path]:
         yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A private directory whose name leaves room for a socket (unix(7): 107 bytes), which pytest's own do not."""
+    scratch = Path(tempfile.mkdtemp(prefix="wc-"))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

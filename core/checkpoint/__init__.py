@@ -1,1 +1,1 @@
-"""Safetensors checkpoints on disk: headers, layout across shards, file identity, fingerprints. Nothing here knows of daemons."""
+"""Checkpoints on disk: safetensors headers, index and cross-shard rules, Hugging Face snapshots, file identity, fingerprints."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 # Exit codes are a contract of the command line (docs/errors.md is generated from this module).
 EXIT_OK = 0
-EXIT_FINDING = 1  # the command worked and found what it was asked to look for: a wrong hit, a broken chain, a strict miss
+EXIT_FINDING = 1  # the command worked and found what it was asked to look for: a wrong hit, a broken chain, a fallback
 EXIT_USAGE = 2  # click's own code for a bad command line
 EXIT_CHECKPOINT = 3
 EXIT_NOT_FOUND = 4
@@ -173,6 +173,13 @@ class DaemonRunning(WcacheError):
 
     code = "daemon_running"
     exit_code = EXIT_STATE
+
+
+class WorkerDied(WcacheError):
+    """The daemon's worker process ended before it was done; nothing of its work stays."""
+
+    code = "worker_died"
+    exit_code = EXIT_DAEMON
 
 
 class ProtocolError(WcacheError):

@@ -58,14 +58,15 @@ class Lookup(Message, frozen=True, kw_only=True, tag=True):
 
 
 class HashRequest(Message, frozen=True, kw_only=True, tag=True):
-    """Hash a checkpoint's bytes now, in a worker, through the descriptors that come along (shards in `location.files` order).
+    """Hash a checkpoint's bytes now, in a worker, through the descriptors that come along: the shards in `location.files` order, then
+    the index file where `location.index` is set (an index may be larger than a request).
 
-    `more` says that further descriptors of the same request follow in another HashRequest. Single flight per `location.key()`.
+    `more` says that further descriptors of the same request follow in another HashRequest, which comes without waiting for a reply.
+    Single flight per `location.key()`.
     """
 
     spelling: str
     location: Location
-    index_json: str | None = None
     more: bool = False
 
 
@@ -220,6 +221,8 @@ class ResidencyStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """`orphaned`: the process that attached is gone, and a child of it still holds the connection, hence maps the weights."""
+
     attach: str
     residency: str
     launch: str
@@ -227,6 +230,7 @@ class LeaseStatus(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     since_ns: int
     tier: Tier | None
+    orphaned: bool = False
 
 
 class Status(Message, frozen=True, kw_only=True, tag=True):

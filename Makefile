@@ -1,0 +1,59 @@
+# The five verbs. Each makes what it needs: a Python >= 3.10 with its venv module and make are enough to begin.
+#
+#   make demo    a real model, a daemon, hits, a refused twin, a wrong hit on purpose and its proof
+#   make test    every test, with real daemons and real models
+#   make lint    formatting, types, import directions, generated documents
+#   make bench   measured comparisons of this machine
+#   make docs    write docs/reference/ from the code
+
+VENV ?= .venv
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 python3.14 python3; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$python" && break; done)
+
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench docs clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "no Python >= 3.10 on PATH; say PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp a dependency group. `--group` (PEP 735) needs pip 25.1.
+$(VENV)/.pip: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.%: pyproject.toml constraints-dev.txt $(VENV)/.pip
+	@echo "installing the $* dependencies into $(VENV) (once)"
+	$(BIN)/python -m pip install --quiet --constraint constraints-dev.txt --editable . --group $*
+	@touch $@
+
+demo: $(VENV)/.demo
+	@$(BIN)/python demo/run.py
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python docs/generate.py --check
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	@$(BIN)/python bench/run.py $(ARGS)
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) demo-run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -1,0 +1,73 @@
+"""When the cache helps on a CPU: every byte of SmolLM2 read once, from safetensors and through wcache, with a warm and a cold page cache.
+
+Each figure is the best of three new processes. Cold means that the kernel dropped the shards' pages just before (posix_fadvise(2),
+POSIX_FADV_DONTNEED); the disk below may have caches of its own. Imports are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from places import checkpoint, places, wcache
+
+RUNS = 3
+CHILD = """
+import sys, time
+import torch
+{load}
+shards = sys.argv[1:]
+began = time.perf_counter()
+tensors = [tensor for shard in shards for tensor in load_file(shard).values()]
+ready = time.perf_counter()
+total = sum(int(tensor.reshape(-1).view(torch.int16).sum()) for tensor in tensors)
+print((ready - began) * 1e3, (time.perf_counter() - began) * 1e3)
+"""
+LOADERS = {"safetensors": "from safetensors.torch import load_file", "wcache": "from wcache.loader import load_file"}
+
+
+def forget(shards: list[Path]) -> None:
+    for shard in shards:
+        fd = os.open(shard, os.O_RDONLY)
+        try:
+            os.fdatasync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def once(loader: str, shards: list[Path], environ: dict[str, str]) -> tuple[float, float]:
+    command = [sys.executable, "-c", CHILD.format(load=LOADERS[loader]), *map(str, shards)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    ready, touched = done.stdout.split()
+    return float(ready), float(touched)
+
+
+def measure() -> list[dict[str, object]]:
+    shards = sorted(checkpoint().glob("*.safetensors"))
+    rows: list[dict[str, object]] = []
+    with places() as environ:
+        environ["WCACHE_ON_MISS"] = "strict"
+        wcache(environ, "daemon", "start")
+        wcache(environ, "load", str(checkpoint()))
+        for state in ("warm", "cold"):
+            for loader in LOADERS:
+                found = []
+                for _ in range(RUNS):
+                    if state == "cold":
+                        forget(shards)
+                    found.append(once(loader, shards, environ))
+                for what, values in zip(("tensors ready", "every byte read"), zip(*found, strict=True), strict=True):
+                    rows.append({"what": f"{state} page cache, {loader}: {what}", "value": min(values), "unit": "ms", "goal": ""})
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.parse_args()
+    sys.stdout.write(json.dumps(measure()) + "\n")

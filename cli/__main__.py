@@ -1,0 +1,5 @@
+"""`python -m wcache.cli` is the command `wcache`."""
+
+from wcache.cli.main import main
+
+main()

@@ -1,0 +1,292 @@
+"""`wcache audit …`: questions to the ledger. Reads only, except `prove`, which records what it finds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from wcache.cli import table
+from wcache.cli.command import LazyGroup, current_app, example
+from wcache.cli.output import FORMATS, print_document, print_rows
+from wcache.cli.progress import progress
+from wcache.cli.text import escape, size
+from wcache.cli.trust import print_grants
+from wcache.core.model.errors import EXIT_FINDING, EXIT_OK
+
+if TYPE_CHECKING:
+    from wcache.ledger.audit import Audit, Window
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+AUDIT_HELP = """Ask the ledger what happened, and prove it.
+
+Works beside a running daemon, and for whoever may read the ledger. Times are UTC; TIME is RFC 3339, a date, or a span ago (90m, 7d).
+
+\b
+Example:
+  wcache audit summary --since 7d
+  wcache audit fallbacks --since 7d
+  wcache audit explain 42
+"""
+
+
+@click.group("audit", cls=LazyGroup, help=AUDIT_HELP, short_help="Ask the ledger what happened, and prove it.")
+def audit() -> None:
+    pass
+
+
+def _format(command: F) -> F:
+    option = click.option(
+        "--format", "format_", type=click.Choice(FORMATS), help="How to print; table by default, --json is short for --format json."
+    )
+    return option(command)
+
+
+def _window_options(command: F) -> F:
+    for option in (
+        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the last N."),
+        click.option("--launch", metavar="ID", help="Only this launch (an id, or its beginning)."),
+        click.option("--until", metavar="TIME", help="Decided before."),
+        click.option("--since", metavar="TIME", help="Decided at or after."),
+    ):
+        command = option(command)
+    return command
+
+
+def _open() -> Audit:
+    from wcache.ledger.audit import Audit
+
+    return Audit(current_app().settings().ledger)
+
+
+def _window(since: str | None, until: str | None, launch: str | None, limit: int | None = None) -> Window:
+    from wcache.ledger.audit import Window
+    from wcache.ledger.moment import parse_moment_ns
+
+    now_ns = time.time_ns()
+    return Window(
+        since_ns=parse_moment_ns(since, now_ns) if since else None,
+        until_ns=parse_moment_ns(until, now_ns) if until else None,
+        launch=launch,
+        limit=limit,
+    )
+
+
+@audit.command("summary", help="Counts by decision, reason, tier and proof.\n\n" + example("wcache audit summary --since 7d"))
+@click.option("--since", metavar="TIME", help="Decided at or after.")
+@click.option("--until", metavar="TIME", help="Decided before.")
+@click.option("--launch", metavar="ID", help="Only this launch.")
+@_format
+def summary(since: str | None, until: str | None, launch: str | None, format_: str | None) -> None:
+    with _open() as ledger:
+        found = ledger.summary(_window(since, until, launch))
+
+    def counts(name: str) -> str:
+        return ", ".join(f"{number} {word}" for word, number in found[name].items())
+
+    text = table.fields(
+        {
+            "ledger": found["ledger"],
+            "origin": found["origin"],
+            "events": f"{found['events']}, head {str(found['head'])[:16]}",
+            "gaps": "{count}: {merged} decisions merged later, {lost} known lost".format(**found["gaps"])
+            if found["gaps"]["count"]
+            else "none",
+            "attaches": f"{found['attaches']} in {found['launches']} launches",
+            "decisions": counts("decisions"),
+            "reasons": counts("reasons"),
+            "tiers of hits": counts("tiers"),
+            "proofs of hits": counts("proofs"),
+            "wrong hits": found["wrong_hits"],
+            "unproven below pinned": found["unproven_below_pinned"],
+            "unfinished": found["unfinished"],
+            "mapped": f"{size(found['mapped_bytes'])}, of it copied {size(found['copied_bytes'])}",
+            "read by fallbacks": f"{size(found['fallback_bytes'])} in {found['fallback_s']:.1f} s",
+            "idle meanwhile": size(found["idle_bytes"]),
+            "residencies": counts("residencies"),
+        }
+    )
+    print_document(found, text)
+
+
+def _print_attaches(rows: list[dict[str, Any]], empty: str, extra: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> None:
+    from wcache.ledger.audit import ATTACH_COLUMNS
+
+    columns = tuple(name for name in (*ATTACH_COLUMNS, *extra) if name not in without)
+    print_rows(rows, columns, empty=empty)
+
+
+@audit.command(
+    "attaches", help="Every attach, one row each, with its decision.\n\n" + example("wcache audit attaches --launch l-1f2e --json")
+)
+@_window_options
+@_format
+def attaches(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> None:
+    with _open() as ledger:
+        _print_attaches(ledger.attaches(_window(since, until, launch, limit)), "No attach was recorded.")
+
+
+LAUNCH_HELP = "How one launch went: how many of its ranks have their weights from the daemon, and why not the others.\n\nExits with 1 when incomplete.\n\n"
+
+
+@audit.command("launch", help=LAUNCH_HELP + example("wcache audit launch l-1f2e3d4c"))
+@click.argument("launch_id", metavar="ID")
+@_format
+def launch(launch_id: str, format_: str | None) -> int:
+    with _open() as ledger:
+        found = ledger.launch(launch_id)
+    print_document(found, escape(found["text"]))
+    return EXIT_OK if found["complete"] else EXIT_FINDING
+
+
+FALLBACK_HELP = "Attaches that were not mapped, and why: fallbacks to disk with what the daemon held idle meanwhile, and strict misses.\n\n"
+
+
+@audit.command("fallbacks", help=FALLBACK_HELP + example("wcache audit fallbacks --since 7d"))
+@_window_options
+@_format
+def fallbacks(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> None:
+    with _open() as ledger:
+        rows = ledger.fallbacks(_window(since, until, launch, limit))
+    columns = (
+        "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "detail", "fallback_bytes", "fallback_s", "idle_bytes",
+    )  # fmt: skip
+    print_rows(rows, columns, empty="Every attach was mapped.")
+
+
+@audit.command("hits", help="Hits, with their tier and proof.\n\n" + example("wcache audit hits --unproven"))
+@click.option("--unproven", is_flag=True, help="Only those below pinned (or by attested or trusted) that nobody has looked at since.")
+@_window_options
+@_format
+def hits(since: str | None, until: str | None, launch: str | None, limit: int | None, unproven: bool, format_: str | None) -> None:
+    with _open() as ledger:
+        rows = ledger.hits(_window(since, until, launch, limit), unproven=unproven)
+    _print_attaches(rows, "No unproven hit below pinned." if unproven else "No hit was recorded.", without=("decision", "reason"))
+
+
+WRONG_HELP = """Hits that served other weights than were asked for, as far as that is known.
+
+`wcache audit prove` finds them. Exits with 1 when there are any.
+
+"""
+
+
+@audit.command("wrong-hits", help=WRONG_HELP + example("wcache audit prove", "wcache audit wrong-hits"))
+@_window_options
+@_format
+def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> int:
+    with _open() as ledger:
+        rows = ledger.wrong_hits(_window(since, until, launch, limit))
+        waiting = ledger.summary()["unproven_below_pinned"]
+    hint = f"No wrong hit is known; {waiting} hits below pinned are unproven (wcache audit prove)." if waiting else "No wrong hit is known."
+    _print_attaches(rows, hint, without=("decision", "reason"))
+    return EXIT_FINDING if rows else EXIT_OK
+
+
+@audit.command("trust", help="Every grant, its state, and how many hits rest on it.\n\n" + example("wcache audit trust"))
+@_format
+def trust(format_: str | None) -> None:
+    print_grants()
+
+
+@audit.command(
+    "timeline", help="Every event of a residency and of the attaches that got it.\n\n" + example("wcache audit timeline r-1f2e3d4c")
+)
+@click.argument("residency")
+@_format
+def timeline(residency: str, format_: str | None) -> None:
+    from wcache.ledger.headline import headline
+    from wcache.ledger.moment import utc
+
+    with _open() as ledger:
+        found = ledger.timeline(residency)
+    rows = [
+        {
+            "seq": item.seq, "time": utc(item.occurred_ns), "event": item.type, "what": headline(item.event), "late": item.late,
+            "stream": item.stream, "payload": msgspec.to_builtins(item.event),
+        }
+        for item in found
+    ]  # fmt: skip
+    print_rows(rows, ("seq", "time", "event", "what"), empty="Nothing is recorded of it.")
+
+
+AT_HELP = (
+    "What was resident at a moment, who had it mapped, and which grants were in force.\n\nTIME is RFC 3339, a date, or a span ago.\n\n"
+)
+
+
+@audit.command("at", help=AT_HELP + example("wcache audit at 2026-11-29T14:00:00Z"))
+@click.argument("moment", metavar="TIME")
+@_format
+def at(moment: str, format_: str | None) -> None:
+    from wcache.ledger.moment import parse_moment_ns, utc
+
+    moment_ns = parse_moment_ns(moment, time.time_ns())
+    with _open() as ledger:
+        found = {"time": utc(moment_ns), **ledger.at(moment_ns)}
+    resident = [{**row, "size": size(row["bytes"]), "weights_digest": row["weights_digest"][:8]} for row in found["resident"]]
+    mapped = [{**row, "time": str(row["time"])[:19], "launch": row["launch"][:10]} for row in found["mapped"]]
+    text = "\n\n".join(
+        [
+            f"At {found['time']}",
+            table.render(
+                resident,
+                ("residency", "checkpoint", "device", "size", "tensors", "weights_digest", "leases"),
+                empty="Nothing was resident.",
+            ),
+            table.render(
+                mapped,
+                ("seq", "time", "launch", "rank", "engine", "checkpoint", "residency", "tier", "mode"),
+                empty="Nobody had anything mapped.",
+            ),
+            table.render(found["grants"], ("grant", "scope", "about", "operator_uid", "reason"), empty="No grant was in force."),
+        ]
+    )
+    print_document(found, text)
+
+
+EXPLAIN_HELP = "One event in plain sentences; of a decision what was asked, the evidence, the reason, and what would have changed it.\n\n"
+
+
+@audit.command("explain", help=EXPLAIN_HELP + example("wcache audit explain 42"))
+@click.argument("seq", type=click.IntRange(min=1))
+@_format
+def explain(seq: int, format_: str | None) -> None:
+    from wcache.ledger.explain import explain as explained
+
+    with _open() as ledger:
+        found = explained(ledger, seq)
+    lines = [f"seq {found.seq}, {found.time}, {found.type}", "", *found.sentences]
+    print_document(msgspec.to_builtins(found), "\n".join(escape(line) for line in lines))
+
+
+PROVE_HELP = """Look at hits afterwards: was what was served what was asked for?
+
+Without SEQ: every hit below pinned (or by attested or trusted) that is unproven. Files that stand as they stood at the attach are hashed,
+each content once; files that changed since can prove nothing, unless an immutable name says what they were. What is found is recorded; a
+refuted hit denies that checkpoint from then on, the resident weights stay good.
+
+Exits with 1 when a hit was refuted.
+
+"""
+
+
+@audit.command("prove", help=PROVE_HELP + example("wcache audit prove", "wcache audit prove 42 57"))
+@click.argument("seqs", metavar="[SEQ]...", nargs=-1, type=click.IntRange(min=1))
+@click.option("--all", "every", is_flag=True, help="Every unproven hit, whatever its tier.")
+@_format
+def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:
+    from wcache.core.model.vocabulary import Proof
+    from wcache.ledger.prove import prove as proving
+    from wcache.ledger.store import Ledger
+
+    settings = current_app().settings()
+    with Ledger.open(settings.ledger, create=False) as ledger, progress("hash") as update:
+        found = list(proving(ledger, seqs, every=every, policy=settings.policy, progress=lambda done, total: update(done, total, "")))
+    rows = [msgspec.to_builtins(item) for item in found]
+    print_rows(rows, ("seq", "checkpoint", "tier", "proof", "why"), empty="No unproven hit below pinned.")
+    return EXIT_FINDING if any(item.proof is Proof.REFUTED for item in found) else EXIT_OK

@@ -1,0 +1,77 @@
+"""`wcache ledger upgrade | verify | backup`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from wcache.cli import table
+from wcache.cli.command import LazyGroup, current_app, example
+from wcache.cli.output import print_document
+from wcache.cli.progress import progress
+from wcache.core.model.errors import EXIT_FINDING, EXIT_OK
+
+if TYPE_CHECKING:
+    from wcache.ledger.verify import Report
+
+
+@click.group("ledger", cls=LazyGroup, help="Upgrade, verify or back up the ledger.")
+def ledger() -> None:
+    pass
+
+
+@ledger.command(
+    "upgrade", help="Bring the ledger's schema to this release's. Stop the daemon first.\n\n" + example("wcache ledger upgrade")
+)
+def upgrade() -> None:
+    from wcache.ledger.upgrade import upgrade as bring_up
+
+    path = current_app().settings().ledger
+    before, after = bring_up(path)
+    text = f"{path}: schema {after}, nothing to do" if before == after else f"{path}: schema {before or 'none'} upgraded to {after}"
+    print_document({"ledger": str(path), "before": before, "after": after}, text)
+
+
+VERIFY_HELP = """Rebuild the ledger's chain, state and projections, and report every problem by seq and class.
+
+Exits with 1 when there are problems. Rows removed at the very end, or a whole file written anew, cannot be seen without a signed checkpoint.
+
+"""
+
+
+@ledger.command("verify", help=VERIFY_HELP + example("wcache ledger verify --json"))
+def verify() -> int:
+    from wcache.ledger.verify import verify as examine
+
+    path = current_app().settings().ledger
+    with progress("verify", unit="events") as update:
+        report = examine(path, lambda done, total: update(done, total, ""))
+    return _print_report(report, {"ledger": str(path)})
+
+
+def _print_report(report: Report, about: dict[str, str]) -> int:
+    document = {**about, "ok": report.ok, **msgspec.to_builtins(report)}
+    rows = [msgspec.to_builtins(problem) for problem in report.problems]
+    verdict = f"{len(rows)} problems" if rows else "ok: chain, state and projections are what the events say"
+    known = {"origin": report.origin, "events": report.events, "head": f"{report.head_seq} {report.head_chain}", "result": verdict}
+    parts = [table.fields({**about, **known}), *([table.render(rows, tuple(rows[0]))] if rows else []), *report.notes]
+    print_document(document, "\n\n".join(parts))
+    return EXIT_OK if report.ok else EXIT_FINDING
+
+
+@ledger.command(
+    "backup",
+    help="Copy the ledger, beside a running daemon, to a new FILE, and verify the copy.\n\n"
+    + example("wcache ledger backup ledger-monday.sqlite"),
+)
+@click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+def backup(target: Path) -> int:
+    from wcache.ledger.backup import backup as copy
+
+    path = current_app().settings().ledger
+    with progress("verify the copy", unit="events") as update:
+        report = copy(path, target, lambda done, total: update(done, total, ""))
+    return _print_report(report, {"ledger": str(path), "backup": str(target)})

@@ -1,0 +1,60 @@
+"""Values as text for a person: sizes, times, short digests, and cells that cannot harm a terminal or a spreadsheet."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def escape(text: str) -> str:
+    """Control characters, bidirectional overrides and lone surrogates as visible escapes: a path may not steer a terminal."""
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def csv_cell(text: str) -> str:
+    """A cell that a spreadsheet does not take for a formula (OWASP, CSV injection). Numbers must not come here."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def size(amount_bytes: int | None) -> str:
+    """Binary units, three digits: 269 MiB."""
+    if amount_bytes is None:
+        return ""
+    value, unit = float(amount_bytes), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def short(digest: str | None, length: int = 8) -> str:
+    return (digest or "")[:length]
+
+
+def width(text: str) -> int:
+    """Columns that a terminal needs for it (UAX #11: wide and full-width characters take two, combining ones none)."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def tail(path: str, length: int = 28) -> str:
+    """The end of a long path, which is what tells two of them apart."""
+    return path if width(path) <= length else "…" + path[-(length - 1) :]

@@ -1,0 +1,230 @@
+"""Every stat, open and read of a checkpoint's files goes through a `Reader`, which counts: what a check cost is recorded, not guessed."""
+
+# Each of these is one counted system call:
+# ruff: noqa: PTH114, PTH115, PTH208
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from wcache.core.checkpoint.identity import PINNABLE_KINDS, force_sync_kind, identity_of
+from wcache.core.model.errors import CheckpointChanged, CheckpointUnreadable
+from wcache.core.model.evidence import FileIdentity
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# O_NONBLOCK: opening a named pipe must not wait for a writer; for regular files it means nothing.
+_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_PARALLEL_FROM = 8  # below it, starting threads costs more than the calls
+_THREADS_REMOTE = 128
+_THREADS_LOCAL_READS = 8
+
+
+class Cost(NamedTuple):
+    """What was asked of the file system so far. `lists` counts directory listings."""
+
+    files_opened: int = 0
+    reads: int = 0
+    stats: int = 0
+    lists: int = 0
+    read_bytes: int = 0
+
+    def since(self, earlier: Cost) -> Cost:
+        return Cost(*(now - before for now, before in zip(self, earlier, strict=True)))
+
+
+class Mark(NamedTuple):
+    """A moment of a reader, to measure from."""
+
+    cost: Cost
+    monotonic_s: float
+
+
+class Reader:
+    """Counts operations on checkpoint files; safe to share between threads.
+
+    OSErrors become CheckpointUnreadable with one sentence, whose `detail` is a stable word: `missing`, `dangling_symlink`,
+    `not_permitted`, `not_a_file`, or the errno's name.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cost = Cost()
+        self.start = self.mark()
+
+    def mark(self) -> Mark:
+        return Mark(self.cost, time.monotonic())
+
+    @property
+    def cost(self) -> Cost:
+        with self._lock:
+            return self._cost
+
+    def count(self, *, files_opened: int = 0, reads: int = 0, stats: int = 0, lists: int = 0, read_bytes: int = 0) -> None:
+        with self._lock:
+            c = self._cost
+            self._cost = Cost(c.files_opened + files_opened, c.reads + reads, c.stats + stats, c.lists + lists, c.read_bytes + read_bytes)
+
+    def open(self, path: str, *, where: str = "") -> OpenFile:
+        """Open a regular file for reading."""
+        self.count(files_opened=1)
+        try:
+            descriptor = os.open(path, _OPEN_FLAGS)
+        except OSError as error:
+            raise unreadable(error, path, where=where) from None
+        return self._checked(descriptor, where or path, owned=True)
+
+    def adopt(self, descriptor: int, where: str) -> OpenFile:
+        """Read through a descriptor that somebody else opened; closing the result leaves it open. `where` names it in messages."""
+        return self._checked(descriptor, where, owned=False)
+
+    def _checked(self, descriptor: int, where: str, *, owned: bool) -> OpenFile:
+        try:
+            mode = os.fstat(descriptor).st_mode
+        except OSError as error:
+            raise unreadable(error, where) from None
+        if not stat.S_ISREG(mode):
+            if owned:
+                os.close(descriptor)
+            kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise CheckpointUnreadable(f"this is {kind}, a safetensors file is needed", where=where, detail="not_a_file")
+        return OpenFile(self, descriptor, where, owned=owned)
+
+    def stat_at(self, name: str, path: str, *, directory_fd: int | None = None, fs_kind: str = "") -> FileIdentity:
+        """Identity of `path` (relative to `directory_fd` if given) under the name `name`; symlinks are followed."""
+        self.count(stats=1)
+        try:
+            return identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync_kind(fs_kind))
+        except OSError as error:
+            raise unreadable(error, path) from None
+
+    def list_directory(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        self.count(lists=1)
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            raise unreadable(error, path) from None
+
+
+class OpenFile:
+    """One open file of a checkpoint. `read_at` is safe to call from several threads. Use it as a context manager, or `close()` it."""
+
+    def __init__(self, reader: Reader, descriptor: int, where: str, *, owned: bool) -> None:
+        self._reader = reader
+        self._owned = owned
+        self.descriptor = descriptor
+        self.where = where
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._owned:
+            self._owned = False
+            os.close(self.descriptor)
+
+    def identity(self, name: str, *, fs_kind: str = "") -> FileIdentity:
+        self._reader.count(stats=1)
+        try:
+            return identity_of("", name, directory_fd=self.descriptor, force_sync=force_sync_kind(fs_kind))
+        except OSError as error:  # ESTALE: the server no longer has the file
+            raise unreadable(error, self.where) from None
+
+    def sync(self) -> None:
+        """fdatasync: stores through a mapping that the kernel has not seen yet become part of mtime and ctime."""
+        try:
+            os.fdatasync(self.descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EROFS, errno.ENOSYS):  # read-only and synthetic file systems: nothing is dirty
+                raise unreadable(error, self.where) from None
+
+    def real_path(self) -> str:
+        """Where the file really lies, after every symlink; without asking the file system where /proc is mounted."""
+        try:
+            return os.readlink(f"/proc/self/fd/{self.descriptor}")
+        except OSError:
+            return os.path.realpath(self.where)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Exactly `length` bytes from `offset`; a file that has become shorter is CheckpointChanged."""
+        data = self._pread(offset, length)
+        if len(data) == length:
+            return data
+        parts = [data]
+        while data and (missing := length - sum(map(len, parts))):
+            data = self._pread(offset + length - missing, missing)
+            parts.append(data)
+        whole = b"".join(parts)
+        if len(whole) < length:
+            raise self.shrunk(offset + len(whole))
+        return whole
+
+    def read_into(self, buffer: memoryview, offset: int) -> None:
+        """Fill `buffer` from `offset`, never through a mapping: a file that shrinks is an error, not SIGBUS."""
+        filled = 0
+        while filled < len(buffer):
+            try:
+                with buffer[filled:] as rest:
+                    got = os.preadv(self.descriptor, [rest], offset + filled)
+            except OSError as error:
+                raise unreadable(error, self.where) from None
+            self._reader.count(reads=1, read_bytes=got)
+            if not got:
+                raise self.shrunk(offset + filled)
+            filled += got
+
+    def shrunk(self, at_bytes: int) -> CheckpointChanged:
+        return CheckpointChanged(f"the file became shorter while it was read: it now ends at byte {at_bytes}", where=self.where)
+
+    def _pread(self, offset: int, length: int) -> bytes:
+        try:
+            data = os.pread(self.descriptor, length, offset)
+        except OSError as error:
+            raise unreadable(error, self.where) from None
+        self._reader.count(reads=1, read_bytes=len(data))
+        return data
+
+
+def threads_for(fs_kind: str, *, reads: bool = False) -> int:
+    """How many calls to have in flight: all of them where each is a round trip; on local disks only reads are worth threads."""
+    if fs_kind in PINNABLE_KINDS:
+        return _THREADS_LOCAL_READS if reads else 1
+    return _THREADS_REMOTE
+
+
+def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item], *, threads: int) -> list[_Result]:
+    """`function` of every item, in order; on so many threads when there are more than eight items."""
+    todo = list(items)
+    if len(todo) <= _PARALLEL_FROM or threads == 1:
+        return [function(item) for item in todo]
+    with ThreadPoolExecutor(max_workers=min(threads, len(todo)), thread_name_prefix="wcache-read") as pool:
+        return list(pool.map(function, todo))
+
+
+def unreadable(error: OSError, path: str, *, where: str = "") -> CheckpointUnreadable:
+    """One sentence for an OSError about `path`."""
+    where = where or path
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        if os.path.islink(path):
+            target = os.readlink(path)
+            return CheckpointUnreadable(f"the symlink points to {target}, which is not there", where=where, detail="dangling_symlink")
+        return CheckpointUnreadable("no such file or directory", where=where, detail="missing")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return CheckpointUnreadable(
+            "permission denied", where=where, detail="not_permitted", remedy=f"make it readable for uid {os.geteuid()}"
+        )
+    name = errno.errorcode.get(error.errno or 0, "oserror").lower()
+    return CheckpointUnreadable(error.strerror or str(error), where=where, detail=name)

@@ -1,0 +1,346 @@
+"""Attaches: an offer, a decision that is recorded before anything else happens, then the descriptors, once."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wcache.core.model.decide import Decision, Request, decide
+from wcache.core.model.errors import LedgerError, LedgerUnavailable, ProtocolError, RequestRefused, UsageError, WcacheError
+from wcache.core.model.events import (
+    EVENT_TYPES,
+    AttachDecided,
+    AttachRedecided,
+    Event,
+    FallbackCompleted,
+    FallbackFailed,
+    FingerprintRecorded,
+    Identity,
+    LeaseEnded,
+    LeaseGranted,
+    MapCompleted,
+    MapFailed,
+    decode_payload,
+)
+from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.vocabulary import Outcome, Reason, ResidencyState, Tier
+from wcache.core.wire.messages import (
+    MAX_FDS,
+    Ack,
+    AttachBegin,
+    AttachOffer,
+    Decide,
+    Decided,
+    Done,
+    Known,
+    Lookup,
+    Observe,
+    SegmentManifest,
+    Segments,
+)
+from wcache.core.wire.peer import peer_pidfd
+from wcache.daemon.admission import Admission
+from wcache.daemon.recorder import Outcome as Appended
+from wcache.daemon.recorder import new_event
+from wcache.daemon.residencies import Lease
+from wcache.ledger.store import NewEvent
+
+if TYPE_CHECKING:
+    from wcache.daemon.connection import Connection
+    from wcache.daemon.server import Server
+
+RESERVATION_S = 30.0
+_RETRY_S = 0.05
+_OBSERVED = (MapCompleted, MapFailed, AttachRedecided, FallbackCompleted, FallbackFailed)
+
+
+class Attach:
+    """One attach of one connection, from the offer to the end of its lease."""
+
+    def __init__(self, attach: str, begin: AttachBegin) -> None:
+        self.attach = attach
+        self.begin = begin
+        self.decided = False
+        self.committed = False  # the decision is on record
+        self.lease: Lease | None = None
+        self.unsent: list[tuple[SegmentManifest, int]] = []  # descriptors of the residency, not owned
+
+    @property
+    def leased(self) -> bool:
+        return self.lease is not None
+
+
+def begin_attach(server: Server, connection: Connection, request: AttachBegin) -> None:
+    """The same connection may begin again until it has decided (it waits for a load), and after a miss."""
+    attach = connection.attach
+    if attach is not None and attach.leased:
+        raise RequestRefused("this connection has its lease already", where=attach.attach, remedy="attach on a new connection")
+    if attach is None or attach.decided:
+        attach = connection.attach = Attach(f"a-{secrets.token_hex(8)}", request)
+    attach.begin = request
+    knowledge, asked = server.recorder.knowledge, request.request.asked
+    until_s = time.monotonic() + RESERVATION_S
+    for residency in server.holdings.resident():
+        residency.reserved[attach.attach] = until_s
+    connection.reply(
+        AttachOffer(
+            attach=attach.attach,
+            residencies=server.holdings.views(),
+            grants=knowledge.grants(),
+            contradictions=knowledge.contradictions(),
+            known=knowledge.fingerprints_at(root=asked.root, spelling=asked.spelling),
+            first=knowledge.first_of_instance(server.instance, asked.spelling),
+            idle_bytes=server.holdings.idle_bytes(),
+        )
+    )
+
+
+def look_up(server: Server, connection: Connection, request: Lookup) -> None:
+    connection.reply(Known(fingerprints=server.recorder.knowledge.fingerprints_at(root=request.root, key=request.key)))
+
+
+def decide_attach(server: Server, connection: Connection, request: Decide) -> None:
+    attach = connection.attach
+    if attach is None or attach.attach != request.attach or attach.decided:
+        raise RequestRefused("no undecided attach of this id on this connection", where=request.attach)
+    knowledge, policy, now_ns = server.recorder.knowledge, attach.begin.policy, time.time_ns()
+    grants = knowledge.grants()
+    admission = Admission(
+        knowledge,
+        attach=attach.attach,
+        spelling=request.request.asked.spelling,
+        policy=policy,
+        grants=grants,
+        hashed=connection.hashed,
+        instance=server.instance,
+        now_ns=now_ns,
+    )
+    admitted, unknown = admission.admit(request.evidence)
+    asked = _completed(request.request.asked, admitted)
+    wanted = msgspec.structs.replace(request.request, asked=asked)
+    decision = decide(server.holdings.views(), admitted, wanted, policy, now_ns, grants=grants, contradictions=knowledge.contradictions())
+    attach.decided = True
+    recorded = [
+        new_event(
+            FingerprintRecorded(
+                fingerprint=item.id(),
+                evidence=item,
+                spelling=asked.spelling,
+                by="loader",
+                uid=connection.peer.uid,
+                instance=server.instance,
+            )
+        )
+        for item in unknown
+    ]
+    unit = [*recorded, new_event(_decided_event(connection, attach, wanted, decision), expected_version=0)]
+    if decision.outcome is Outcome.HIT and decision.residency is not None:
+        _lease(server, connection, attach, decision)
+        unit.append(new_event(LeaseGranted(attach=attach.attach, residency=decision.residency)))
+    _unreserve(server, attach)
+
+    def then(outcome: Appended) -> None:
+        _conclude(server, connection, attach, wanted, decision, unit, len(recorded), outcome)
+
+    server.recorder.append(unit, then)
+
+
+def _completed(asked: Identity, admitted: list[Fingerprint]) -> Identity:
+    """The asked identity with what the evidence says about it."""
+    for item in admitted:
+        if item.tier in (Tier.PINNED, Tier.CONTENT):
+            location = item.location
+            return msgspec.structs.replace(
+                asked,
+                key=asked.key or (location.key() if location else None),
+                table_digest=asked.table_digest or item.table_digest,
+                digest=item.weights_digest,
+            )
+    return asked
+
+
+def _decided_event(connection: Connection, attach: Attach, request: Request, decision: Decision) -> AttachDecided:
+    begin = attach.begin
+    return AttachDecided(
+        attach=attach.attach,
+        launch=begin.launch,
+        host=begin.host,
+        engine=begin.engine,
+        peer=connection.peer,
+        ranks=begin.ranks,
+        asked=request.asked,
+        served=decision.served,
+        residency=decision.residency,
+        kind=request.kind,
+        device=request.device,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        detail=decision.detail,
+        tier=decision.tier,
+        mode=decision.mode,
+        evidence=decision.evidence,
+        policy=begin.policy.digest(),
+        policy_body=begin.policy,
+        decided_by="server",
+        asked_dtype=request.dtype,
+    )
+
+
+def _lease(server: Server, connection: Connection, attach: Attach, decision: Decision) -> None:
+    """From here on nobody may release it, though the decision is not on record yet."""
+    residency = server.holdings.get(decision.residency or "")
+    if residency is None or residency.state is not ResidencyState.RESIDENT:
+        raise RequestRefused("the residency is gone", where=decision.residency or "")
+    begin = attach.begin
+    attach.lease = residency.leases[attach.attach] = Lease(
+        attach=attach.attach,
+        residency=residency.residency,
+        launch=begin.launch,
+        engine=begin.engine,
+        rank=begin.ranks.rank,
+        since_ns=time.time_ns(),
+        tier=decision.tier,
+        pidfd=peer_pidfd(connection.sock),
+    )
+    attach.unsent = list(zip(residency.segments, residency.fds, strict=True))
+
+
+def _conclude(
+    server: Server,
+    connection: Connection,
+    attach: Attach,
+    request: Request,
+    decision: Decision,
+    unit: list[NewEvent],
+    position: int,
+    outcome: Appended,
+) -> None:
+    """The ledger has answered: hand over, or say why not."""
+    seq: int | None = None
+    if isinstance(outcome, LedgerUnavailable):
+        serve = decision.outcome is Outcome.HIT and attach.begin.policy.on_ledger_failure == "serve"
+        if not (serve and server.recorder.keep(unit)):
+            decision = _unrecorded(server, connection, attach, request, decision, outcome)
+    elif isinstance(outcome, WcacheError):
+        _end_lease(server, attach)
+        connection.fail(outcome)
+        return
+    else:
+        seq = outcome[position]
+    attach.committed = True
+    if connection.closed:
+        if attach.leased:
+            end_lease(server, attach, "closed")
+        return
+    manifests = tuple(manifest for manifest, _ in attach.unsent)
+    connection.reply(Decided(seq=seq, decision=decision, segments=manifests, idle_bytes=server.holdings.idle_bytes()))
+    if attach.unsent:
+        send_segments(server, connection)
+
+
+def _unrecorded(
+    server: Server, connection: Connection, attach: Attach, request: Request, decision: Decision, error: LedgerError
+) -> Decision:
+    """No durable record, no weights: what is decided instead goes into the journal."""
+    _end_lease(server, attach)
+    if decision.outcome is Outcome.HIT:
+        missed = Outcome.STRICT_MISS if attach.begin.policy.on_miss == "strict" else Outcome.FALLBACK
+        decision = msgspec.structs.replace(
+            decision, outcome=missed, reason=Reason.LEDGER_UNAVAILABLE, detail=error.diagnostics(), tier=None, mode=None
+        )
+    server.recorder.keep([new_event(_decided_event(connection, attach, request, decision))])
+    return decision
+
+
+def send_segments(server: Server, connection: Connection) -> None:
+    """The next batch; the one after it follows the acknowledgement. While too many descriptors are under way in all, it waits."""
+    attach = connection.attach
+    if attach is None or not attach.unsent or connection.closed or connection.unacked:
+        return
+    batch = attach.unsent[:MAX_FDS]
+    if server.unacked and server.unacked + len(batch) > server.unacked_max:
+        server.loop.call_later(_RETRY_S, lambda: send_segments(server, connection))
+        return
+    del attach.unsent[: len(batch)]
+    server.unacked += len(batch)
+    connection.unacked = len(batch)
+    message = Segments(names=tuple(manifest.name for manifest, _ in batch), last=not attach.unsent)
+    connection.send(message, [fd for _, fd in batch])
+
+
+def acknowledge(server: Server, connection: Connection, _request: Ack) -> None:
+    """Has no reply."""
+    if not connection.unacked:
+        raise ProtocolError("nothing is to be acknowledged")
+    server.unacked -= connection.unacked
+    connection.unacked = 0
+    connection.proceed()
+    send_segments(server, connection)
+
+
+def observe(server: Server, connection: Connection, request: Observe) -> None:
+    """What happened in the client after its decision."""
+    event = _observed(connection, request)
+    unit = [NewEvent(event=event, event_id=request.event_id, occurred_ns=request.occurred_ns)]
+
+    def then(outcome: Appended) -> None:
+        if isinstance(outcome, LedgerUnavailable) and server.recorder.keep(unit):
+            connection.reply(Done())
+        elif isinstance(outcome, WcacheError):
+            connection.fail(outcome)
+        else:
+            connection.reply(Done(seq=outcome[-1]))
+
+    server.recorder.append(unit, then)
+
+
+def _observed(connection: Connection, request: Observe) -> Event:
+    cls = EVENT_TYPES.get(request.type)
+    if cls not in _OBSERVED:
+        raise RequestRefused("a client may not report this", where=request.type)
+    if len(request.event_id) != 32 or not request.event_id.isalnum():
+        raise UsageError("an event id has 32 hex digits", where=request.event_id[:64])
+    try:
+        event = decode_payload(request.type, cls.schema, request.payload)
+    except LedgerError as error:
+        raise UsageError(error.what, where=request.type) from None
+    attach = connection.attach
+    if attach is None or not attach.committed or getattr(event, "attach", None) != attach.attach:
+        raise RequestRefused("this is about an attach that is not this connection's", where=request.type)
+    return event
+
+
+def leave(server: Server, connection: Connection) -> None:
+    """The connection is gone, and with it whatever its attach held."""
+    server.unacked -= connection.unacked
+    connection.unacked = 0
+    attach = connection.attach
+    if attach is None:
+        return
+    _unreserve(server, attach)
+    if attach.leased and attach.committed:
+        end_lease(server, attach, "closed")
+
+
+def end_lease(server: Server, attach: Attach, how: str) -> None:
+    _end_lease(server, attach)
+    server.recorder.observe(LeaseEnded(attach=attach.attach, how=how))
+
+
+def _end_lease(server: Server, attach: Attach) -> None:
+    lease, attach.lease = attach.lease, None
+    attach.unsent = []
+    if lease is None:
+        return
+    lease.close()
+    residency = server.holdings.get(lease.residency)
+    if residency is not None:
+        residency.leases.pop(attach.attach, None)
+
+
+def _unreserve(server: Server, attach: Attach) -> None:
+    for residency in server.holdings:
+        residency.reserved.pop(attach.attach, None)

@@ -1,0 +1,152 @@
+"""Hashing on request: a worker reads the checkpoint through descriptors that the client opened, once for all who ask at the same time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wcache.core.model.errors import LedgerUnavailable, ProtocolError, WcacheError
+from wcache.core.model.events import FingerprintRecorded
+from wcache.core.model.evidence import Fingerprint
+from wcache.core.wire.channel import failure_of
+from wcache.core.wire.frames import close_fds
+from wcache.core.wire.messages import Failure, Hashed, HashRequest, Progress
+from wcache.daemon import orders
+from wcache.daemon.jobs import Job
+from wcache.daemon.recorder import Outcome, new_event
+
+if TYPE_CHECKING:
+    from wcache.daemon.connection import Connection
+    from wcache.daemon.server import Server
+
+HASHES_MAX = 2  # at a time: more would only share the disk
+_FILES_MAX = 8192
+
+
+class Hash:
+    """One hash, waiting or running, and those who wait for it. `fds` are owned until the worker has them."""
+
+    def __init__(self, request: HashRequest, fds: list[int], uid: int) -> None:
+        self.request = request
+        self.key = request.location.key()
+        self.fds = fds
+        self.uid = uid
+        self.job: Job | None = None
+        self.waiters: list[Connection] = []
+        self.phase = orders.Phase("wait", 0, sum(one.size_bytes for one in request.location.files))
+
+    def progress(self) -> Progress:
+        return Progress(phase=self.phase.phase, done_bytes=self.phase.done_bytes, total_bytes=self.phase.total_bytes)
+
+
+def request_hash(server: Server, connection: Connection, request: HashRequest, fds: tuple[int, ...]) -> None:
+    connection.parts.extend(fds)
+    location = request.location
+    expected = len(location.files) + (location.index is not None)
+    if len(connection.parts) > min(expected, _FILES_MAX):
+        raise ProtocolError(f"more than {min(expected, _FILES_MAX)} descriptors came to be hashed", where=location.root)
+    if request.more:
+        connection.proceed()
+        return
+    parts, connection.parts = connection.parts, []
+    if len(parts) != expected:
+        close_fds(parts)
+        raise ProtocolError(f"{len(parts)} descriptors came to be hashed, {expected} are needed", where=location.root)
+    found = next((one for one in server.hashes if one.key == location.key()), None)
+    if found is None:
+        found = Hash(request, parts, connection.peer.uid)
+        server.hashes.append(found)
+    else:
+        close_fds(parts)
+    hashing = found
+    hashing.waiters.append(connection)
+    connection.wait_for(hashing.progress, lambda: _left(server, hashing, connection))
+    start_next(server)
+
+
+def start_next(server: Server) -> None:
+    """As many as may run at a time, in the order in which they came."""
+    for hashing in list(server.hashes)[:HASHES_MAX]:
+        if hashing.job is None:
+            _start(server, hashing)
+
+
+def _start(server: Server, hashing: Hash) -> None:
+    request, fds = hashing.request, tuple(hashing.fds)
+    try:
+        hashing.job = Job(
+            server.loop,
+            orders.HashOrder(spelling=request.spelling, location=request.location, fds=fds),
+            fds,
+            lambda report, extra: _report(server, hashing, report, extra),
+            lambda failure: _failed(server, hashing, failure),
+        )
+    except OSError as error:
+        _failed(server, hashing, failure_of(WcacheError(f"no worker could be started: {error.strerror}")))
+    finally:
+        close_fds(fds)
+        hashing.fds = []
+
+
+def _report(server: Server, hashing: Hash, report: orders.Report, fds: tuple[int, ...]) -> None:
+    close_fds(fds)
+    if isinstance(report, orders.Phase):
+        hashing.phase = report
+    elif isinstance(report, orders.HashResult) and hashing.job is not None:
+        hashing.job.finish()
+        _record(server, hashing, report.fingerprint)
+
+
+def _record(server: Server, hashing: Hash, fingerprint: Fingerprint) -> None:
+    unit = [
+        new_event(
+            FingerprintRecorded(
+                fingerprint=fingerprint.id(),
+                evidence=fingerprint,
+                spelling=hashing.request.spelling,
+                by="server",
+                uid=hashing.uid,
+                instance=server.instance,
+            )
+        )
+    ]
+
+    def then(outcome: Outcome) -> None:
+        # Without a ledger the attach that follows is decided by its policy for that case, so what was found is not thrown away here.
+        kept = isinstance(outcome, LedgerUnavailable) and server.recorder.keep(unit)
+        waiters = _finish(server, hashing)
+        for waiter in waiters:
+            if isinstance(outcome, WcacheError) and not kept:
+                waiter.fail(outcome)
+            else:
+                waiter.hashed.add(fingerprint.id())
+                waiter.reply(Hashed(fingerprint=fingerprint))
+
+    server.recorder.append(unit, then)
+
+
+def _failed(server: Server, hashing: Hash, failure: Failure | None) -> None:
+    if failure is None:
+        return
+    for waiter in _finish(server, hashing):
+        waiter.reply(failure)
+
+
+def _finish(server: Server, hashing: Hash) -> list[Connection]:
+    if hashing in server.hashes:
+        server.hashes.remove(hashing)
+        server.loop.post(lambda: start_next(server))
+    return list(hashing.waiters)
+
+
+def _left(server: Server, hashing: Hash, connection: Connection) -> None:
+    """Nobody waits for it any more: do not read on."""
+    hashing.waiters.remove(connection)
+    if not hashing.waiters:
+        abandon_hash(server, hashing)
+
+
+def abandon_hash(server: Server, hashing: Hash) -> None:
+    if hashing.job is not None:
+        hashing.job.kill()
+    close_fds(hashing.fds)
+    _finish(server, hashing)

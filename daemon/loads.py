@@ -1,0 +1,272 @@
+"""Loads: a worker opens a checkpoint, the server finds room and records the start, the worker fills sealed memory, the server records
+the end, and only then is it resident. Nothing half loaded stays."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from wcache.core.memory import memfd
+from wcache.core.model.errors import MappingFailed, NoRoom, RequestRefused, Unsupported, WcacheError
+from wcache.core.model.events import FingerprintRecorded, Identity, LoadCompleted, LoadFailed, LoadStarted
+from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
+from wcache.core.wire.channel import failure_of
+from wcache.core.wire.frames import close_fds
+from wcache.core.wire.messages import Failure, Loaded, LoadRequest, Progress, SegmentManifest, identity_of
+from wcache.daemon import orders
+from wcache.daemon.budget import room
+from wcache.daemon.jobs import Job
+from wcache.daemon.recorder import Outcome, new_event
+from wcache.daemon.residencies import Residency
+
+if TYPE_CHECKING:
+    from wcache.daemon.connection import Connection
+    from wcache.daemon.server import Server
+
+LOADS_MAX = 4
+
+
+class Load:
+    """One load in progress and those who wait for it."""
+
+    def __init__(self, request: LoadRequest, residency: Residency) -> None:
+        self.wanted = (request.spelling, request.revision, request.device)
+        self.residency = residency
+        self.job: Job | None = None
+        self.waiters: list[Connection] = []
+        self.opened: orders.Opened | None = None
+        self.phase = orders.Phase("wait", 0, 0)
+        self.started = False  # load.started is on record
+        self.over = False
+
+    def progress(self) -> Progress:
+        phase = self.phase
+        return Progress(phase=phase.phase, done_bytes=phase.done_bytes, total_bytes=phase.total_bytes, residency=self.residency.residency)
+
+    def left_bytes(self) -> int:
+        """What it will still take."""
+        return self.residency.bytes - self.phase.done_bytes if self.started else 0
+
+    def wait(self, connection: Connection) -> None:
+        self.waiters.append(connection)
+        connection.wait_for(self.progress, lambda: self.waiters.remove(connection))
+
+
+def start_load(server: Server, connection: Connection, request: LoadRequest) -> None:
+    if request.device != "cpu":
+        raise Unsupported(
+            f"this release holds weights in host memory only, not on {request.device}", where="device", remedy="use device cpu"
+        )
+    for running in server.loads:
+        if running.wanted == (request.spelling, request.revision, request.device):
+            running.wait(connection)
+            return
+    if len(server.loads) >= LOADS_MAX:
+        raise RequestRefused(f"{LOADS_MAX} loads are running", remedy="wait for one of them", detail="busy")
+    asked = Identity(request.spelling, commit=request.revision)
+    residency = Residency(residency=f"r-{secrets.token_hex(8)}", asked=asked, served=asked, device=request.device)
+    load = Load(request, residency)
+    order = orders.LoadOrder(spelling=request.spelling, revision=request.revision, state_dir=str(server.settings.state_dir))
+    load.job = Job(
+        server.loop,
+        order,
+        (),
+        lambda report, fds: _report(server, load, report, fds),
+        lambda failure: _end(server, load, failure),
+    )
+    server.loads.append(load)
+    server.holdings.add(residency)
+    load.wait(connection)
+
+
+def _report(server: Server, load: Load, report: orders.Report, fds: tuple[int, ...]) -> None:
+    if load.over:
+        close_fds(fds)
+    elif isinstance(report, orders.Phase):
+        load.phase = report
+        now_s = time.monotonic()
+        for waiter in load.waiters:
+            waiter.tell_progress(now_s, 0.1)
+    elif isinstance(report, orders.Filled):
+        _take(server, load, report.segments, fds)
+    elif isinstance(report, orders.Opened):
+        _opened(server, load, report)
+    elif isinstance(report, orders.LoadResult):
+        _complete(server, load, report)
+
+
+def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
+    """The worker waits for Go. Is the same already here, or on its way, and is there room?"""
+    key, residency = opened.location.key(), load.residency
+    for other in server.holdings.resident():
+        if other.device == residency.device and other.state is ResidencyState.RESIDENT and other.served.key == key:
+            _reuse(server, load, other)
+            return
+    for running in server.loads:
+        if running is not load and running.opened is not None and running.opened.location.key() == key:
+            _abandon(server, load)
+            for waiter in load.waiters:
+                running.wait(waiter)
+            return
+    load.opened = opened
+    residency.asked = identity_of(opened.location, residency.asked.spelling, table_digest=opened.table_digest)
+    residency.served = residency.asked
+    residency.table_digest = opened.table_digest
+    residency.tensors = opened.tensors
+    others_bytes = sum(running.left_bytes() for running in server.loads)
+    free = room()
+    if opened.bytes > free.bytes - others_bytes:
+        loading = f", and running loads will take {others_bytes} of them" if others_bytes else ""
+        what = f"{opened.bytes} bytes are needed, {free.bytes} may be taken (by {free.by}){loading}"
+        _fail(server, load, failure_of(NoRoom(what, where=residency.asked.spelling, remedy="release something, or raise the limit")))
+        return
+    residency.bytes = opened.bytes
+    load.started = True
+    load.phase = orders.Phase("wait", 0, opened.bytes)
+    event = LoadStarted(
+        residency=residency.residency,
+        asked=residency.asked,
+        kind=Kind.RAW,
+        device=residency.device,
+        bytes=opened.bytes,
+        tensors=opened.tensors,
+        shards=len(opened.location.files),
+        instance=server.instance,
+    )
+
+    def then(outcome: Outcome) -> None:
+        if load.over:
+            return
+        if isinstance(outcome, WcacheError):
+            _fail(server, load, failure_of(outcome))
+        elif load.job is not None:
+            load.job.send(orders.Go())
+
+    server.recorder.append([new_event(event, expected_version=0)], then)
+
+
+def _reuse(server: Server, load: Load, other: Residency) -> None:
+    _abandon(server, load)
+    for waiter in list(load.waiters):
+        waiter.reply(Loaded(residency=other.view(), reused=True, seconds={}))
+
+
+def _abandon(server: Server, load: Load) -> None:
+    """End the worker of a load that is not needed."""
+    load.over = True
+    if load.job is not None:
+        load.job.kill()
+    if load in server.loads:
+        server.loads.remove(load)
+    server.holdings.forget(load.residency)
+
+
+def _take(server: Server, load: Load, segments: tuple[SegmentManifest, ...], fds: tuple[int, ...]) -> None:
+    residency = load.residency
+    residency.fds.extend(fds)  # from here on closed with the residency, whatever happens
+    residency.segments += segments
+    try:
+        if len(segments) != len(fds):
+            raise MappingFailed(f"{len(fds)} descriptors came for {len(segments)} segments")
+        for segment, fd in zip(segments, fds, strict=True):
+            memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
+    except MappingFailed as error:
+        _fail(server, load, failure_of(error))
+        return
+    if load.job is not None:
+        load.job.send(orders.Taken())
+
+
+def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
+    residency, opened = load.residency, load.opened
+    content = result.fingerprints[0]
+    if (
+        opened is None
+        or content.weights_digest is None
+        or content.location is None
+        or len(residency.segments) != len(opened.location.files)
+    ):
+        _fail(server, load, failure_of(MappingFailed("the worker did not hand over every segment", where=residency.asked.spelling)))
+        return
+    if load.job is not None:
+        load.job.finish()
+    residency.served = identity_of(
+        content.location, residency.asked.spelling, table_digest=content.table_digest, digest=content.weights_digest
+    )
+    residency.weights_digest, residency.table_digest = content.weights_digest, content.table_digest
+    residency.dtypes = result.dtypes
+    residency.known = {
+        f"sampled:{item.seed_id}" if item.tier is Tier.SAMPLED else item.tier.value: item.digest for item in result.fingerprints[1:]
+    }
+    recorded = [
+        new_event(
+            FingerprintRecorded(
+                fingerprint=item.id(),
+                evidence=item,
+                spelling=residency.asked.spelling,
+                by="server",
+                uid=os.geteuid(),
+                instance=server.instance,
+            )
+        )
+        for item in result.fingerprints
+    ]
+    completed = LoadCompleted(
+        residency=residency.residency,
+        served=residency.served,
+        kind=Kind.RAW,
+        device=residency.device,
+        bytes=residency.bytes,
+        tensors=residency.tensors,
+        shards=len(residency.segments),
+        weights_digest=content.weights_digest,
+        table_digest=content.table_digest or "",
+        dtypes=result.dtypes,
+        fingerprints=tuple(item.id() for item in result.fingerprints),
+        seconds=result.seconds,
+        strays=opened.strays,
+        misaligned=result.misaligned,
+    )
+
+    def then(outcome: Outcome) -> None:
+        if load.over:
+            return
+        if isinstance(outcome, WcacheError):
+            _fail(server, load, failure_of(outcome))
+            return
+        load.over = True
+        server.loads.remove(load)
+        residency.state = ResidencyState.RESIDENT
+        residency.loaded_ns = time.time_ns()
+        for waiter in list(load.waiters):
+            waiter.reply(Loaded(residency=residency.view(), reused=False, seconds=result.seconds))
+
+    server.recorder.append([*recorded, new_event(completed)], then)
+
+
+def _end(server: Server, load: Load, failure: Failure | None) -> None:
+    if failure is not None and not load.over:
+        _fail(server, load, failure)
+
+
+def _fail(server: Server, load: Load, failure: Failure) -> None:
+    fail_load(server, load, failure)
+    for waiter in list(load.waiters):
+        waiter.reply(failure)
+
+
+def fail_load(server: Server, load: Load, failure: Failure) -> None:
+    """End it, keep nothing, and put it on record."""
+    _abandon(server, load)
+    where = f"{failure.where}: " if failure.where else ""
+    server.recorder.observe(
+        LoadFailed(
+            residency=load.residency.residency,
+            asked=load.residency.asked,
+            code=failure.code,
+            message=f"{where}{failure.what}",
+            detail=failure.detail,
+        )
+    )

@@ -1,0 +1,95 @@
+"""What server and worker say to each other: an order down, reports up, as tagged msgpack frames over a socket pair."""
+
+from __future__ import annotations
+
+import msgspec
+
+from wcache.core.model.evidence import Fingerprint, Location
+from wcache.core.wire.messages import Failure, SegmentManifest
+
+MAX_FRAME_BYTES = 64 << 20
+
+
+class LoadOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Open a checkpoint, report it, wait for Go, then read it into sealed memory files."""
+
+    spelling: str
+    revision: str | None
+    state_dir: str
+
+
+class HashOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Hash the checkpoint behind inherited descriptors: the shards in `location.files` order, then the index where there is one."""
+
+    spelling: str
+    location: Location
+    fds: tuple[int, ...]
+
+
+class Go(msgspec.Struct, frozen=True, tag=True):
+    """There is room, and the load is on record."""
+
+
+class Taken(msgspec.Struct, frozen=True, tag=True):
+    """The server has the descriptors of the last Filled."""
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The checkpoint is valid: this is what it will take."""
+
+    location: Location
+    bytes: int
+    tensors: int
+    table_digest: str
+    strays: tuple[str, ...]
+
+
+class Phase(msgspec.Struct, frozen=True, tag=True):
+    """Where the work stands. `phase` is settle, read or seal."""
+
+    phase: str
+    done_bytes: int
+    total_bytes: int
+
+
+class Filled(msgspec.Struct, frozen=True, tag=True):
+    """Sealed segments; their descriptors come along, at most 32."""
+
+    segments: tuple[SegmentManifest, ...]
+
+
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The load is complete. `fingerprints` has the `content` one first."""
+
+    fingerprints: tuple[Fingerprint, ...]
+    dtypes: tuple[str, ...]
+    misaligned: int
+    seconds: dict[str, float]
+
+
+class HashResult(msgspec.Struct, frozen=True, tag=True):
+    fingerprint: Fingerprint
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    failure: Failure
+
+
+Order = LoadOrder | HashOrder | Go | Taken
+Report = Opened | Phase | Filled | LoadResult | HashResult | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+_orders: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
+_reports: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)
+
+
+def encode(message: Order | Report) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode_order(body: bytes) -> Order:
+    return _orders.decode(body)
+
+
+def decode_report(body: bytes) -> Report:
+    return _reports.decode(body)

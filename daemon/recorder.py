@@ -1,0 +1,93 @@
+"""The server's way into the ledger: appends go through the writer's thread, answers come back to the loop, and where the ledger cannot
+take an event the journal does."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from wcache.core.model.errors import LedgerUnavailable, WcacheError
+from wcache.core.model.events import Event
+from wcache.daemon.loop import Loop
+from wcache.ledger.journal import Journal
+from wcache.ledger.knowledge import Knowledge
+from wcache.ledger.store import Ledger, NewEvent
+from wcache.ledger.writer import LedgerWriter
+
+JOURNAL_NAME = "journal.jsonl"
+JOURNAL_MAX_BYTES = 16 << 20
+
+Outcome = list[int] | WcacheError
+
+
+class Recorder:
+    """Appends in the order of the calls. `seq` is the last one known to be committed by this server."""
+
+    def __init__(self, loop: Loop, ledger_path: Path, runtime_dir: Path) -> None:
+        self._loop = loop
+        self.path = ledger_path
+        self.ledger = Ledger.open(ledger_path)
+        try:
+            self.knowledge = Knowledge(ledger_path)
+            self.journal = Journal(runtime_dir / JOURNAL_NAME, JOURNAL_MAX_BYTES)
+            self.journal.merge(self.ledger)
+            self._writer = LedgerWriter(self.ledger)
+        except BaseException:
+            self.ledger.close()
+            raise
+        self.seq: int | None = self.ledger.head()[0] or None
+
+    def append(self, unit: Sequence[NewEvent], then: Callable[[Outcome], None]) -> None:
+        """All of `unit` in one transaction, or none; `then(seqs or error)` runs in the loop."""
+
+        def finished(future: Future[list[int]]) -> None:
+            error = future.exception()
+            outcome: Outcome
+            if error is None:
+                outcome = future.result()
+            elif isinstance(error, WcacheError):
+                outcome = error
+            else:
+                outcome = LedgerUnavailable(f"{type(error).__name__}: {error}", where=str(self.path))
+            self._loop.post(lambda: self._done(outcome, then))
+
+        try:
+            self._writer.submit(tuple(unit)).add_done_callback(finished)
+        except WcacheError as error:
+            failed = error
+            self._loop.post(lambda: self._done(failed, then))
+
+    def _done(self, outcome: Outcome, then: Callable[[Outcome], None]) -> None:
+        if isinstance(outcome, list) and outcome:
+            self.seq = max(self.seq or 0, outcome[-1])
+        then(outcome)
+
+    def observe(self, *events: Event) -> None:
+        """For events that nobody waits for: appended, else journalled."""
+        unit = [new_event(event) for event in events]
+
+        def journalled(outcome: Outcome) -> None:
+            if isinstance(outcome, LedgerUnavailable):
+                self.keep(unit)
+
+        self.append(unit, journalled)
+
+    def keep(self, unit: Sequence[NewEvent]) -> bool:
+        """Into the journal; False when it is full or cannot be written either."""
+        try:
+            self.journal.write(tuple(unit))
+        except (WcacheError, OSError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Commits what is queued."""
+        self._writer.close()
+        self.knowledge.close()
+        self.ledger.close()
+
+
+def new_event(event: Event, *, expected_version: int | None = None) -> NewEvent:
+    return NewEvent(event=event, event_id=uuid.uuid4().hex, expected_version=expected_version)

@@ -1,0 +1,164 @@
+"""What the server holds: resident weights with their descriptors, who leases them, and who has them reserved."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from wcache.core.model.decide import ResidencyView
+from wcache.core.model.errors import NotFound, UsageError
+from wcache.core.model.events import Engine, Identity
+from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
+from wcache.core.wire.frames import close_fds
+from wcache.core.wire.messages import LeaseStatus, SegmentManifest
+from wcache.core.wire.peer import has_exited
+
+_REMEMBERED = 32  # released ones, so that a miss can say `released`
+
+
+class Lease(msgspec.Struct, kw_only=True):
+    """One live attach that has, or is promised, the descriptors."""
+
+    attach: str
+    residency: str
+    launch: str
+    engine: Engine
+    rank: int
+    since_ns: int
+    tier: Tier | None
+    pidfd: int | None
+
+    def status(self) -> LeaseStatus:
+        return LeaseStatus(
+            attach=self.attach,
+            residency=self.residency,
+            launch=self.launch,
+            engine=self.engine,
+            rank=self.rank,
+            since_ns=self.since_ns,
+            tier=self.tier,
+            orphaned=self.pidfd is not None and has_exited(self.pidfd),
+        )
+
+    def describe(self) -> str:
+        name = f"{self.engine.name} {self.engine.version}".strip() or "an engine"
+        return f"{name} rank {self.rank} (pid {self.engine.pid}, {self.attach})"
+
+    def close(self) -> None:
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+
+
+class Residency(msgspec.Struct, kw_only=True):
+    """Weights in memory, or about to be. `fds` and `segments` belong together, in shard order."""
+
+    residency: str
+    asked: Identity
+    served: Identity
+    device: str = "cpu"
+    state: ResidencyState = ResidencyState.LOADING
+    bytes: int = 0
+    tensors: int = 0
+    table_digest: str | None = None
+    weights_digest: str | None = None
+    known: dict[str, str] = {}
+    dtypes: tuple[str, ...] = ()
+    segments: tuple[SegmentManifest, ...] = ()
+    fds: list[int] = []
+    loaded_ns: int | None = None
+    leases: dict[str, Lease] = {}
+    reserved: dict[str, float] = {}  # attach -> monotonic time until which it holds
+
+    def view(self) -> ResidencyView:
+        spellings = dict.fromkeys(name for name in (self.asked.spelling, self.served.root, self.served.repo) if name)
+        return ResidencyView(
+            residency=self.residency,
+            state=self.state,
+            kind=Kind.RAW,
+            device=self.device,
+            served=self.served,
+            spellings=tuple(spellings),
+            weights_digest=self.weights_digest,
+            table_digest=self.table_digest,
+            known=self.known,
+            dtypes=self.dtypes,
+            bytes=self.bytes,
+            tensors=self.tensors,
+        )
+
+    def reserving(self) -> list[str]:
+        """Attaches that were offered this residency and have not decided yet."""
+        now_s = time.monotonic()
+        return [attach for attach, until_s in self.reserved.items() if until_s > now_s]
+
+    def drop(self) -> None:
+        """Let go of the memory. Engines that map it keep theirs."""
+        close_fds(self.fds)
+        self.fds = []
+
+
+class Holdings:
+    """All residencies of this server by id, those that are gone for a while too."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, Residency] = {}
+        self._gone: deque[str] = deque()
+
+    def __iter__(self) -> Iterator[Residency]:
+        return iter(self._all.values())
+
+    def get(self, residency: str) -> Residency | None:
+        return self._all.get(residency)
+
+    def add(self, residency: Residency) -> None:
+        self._all[residency.residency] = residency
+
+    def forget(self, residency: Residency) -> None:
+        """It never became resident."""
+        residency.drop()
+        self._all.pop(residency.residency, None)
+
+    def retire(self, residency: Residency, state: ResidencyState) -> None:
+        """It is released: nothing is held, but misses can name it."""
+        residency.drop()
+        residency.state = state
+        self._gone.append(residency.residency)
+        if len(self._gone) > _REMEMBERED:
+            self._all.pop(self._gone.popleft(), None)
+
+    def held(self) -> list[Residency]:
+        states = (ResidencyState.LOADING, ResidencyState.RESIDENT, ResidencyState.SUSPECT, ResidencyState.RELEASING)
+        return [one for one in self if one.state in states]
+
+    def resident(self) -> list[Residency]:
+        return [one for one in self if one.state in (ResidencyState.RESIDENT, ResidencyState.SUSPECT)]
+
+    def views(self) -> tuple[ResidencyView, ...]:
+        return tuple(one.view() for one in self)
+
+    def leases(self) -> list[Lease]:
+        return [lease for one in self for lease in one.leases.values()]
+
+    def resident_bytes(self) -> int:
+        return sum(one.bytes for one in self.resident())
+
+    def idle_bytes(self) -> int:
+        """Resident and mapped by nobody."""
+        return sum(one.bytes for one in self.resident() if not one.leases)
+
+    def find(self, prefix: str) -> Residency:
+        """By id or by a unique prefix of one. Raises NotFound or UsageError."""
+        held = self.held()
+        exact = [one for one in held if one.residency == prefix]
+        found = exact or [one for one in held if prefix and one.residency.startswith((prefix, f"r-{prefix}"))]
+        if not found:
+            names = ", ".join(one.residency for one in held) or "nothing"
+            raise NotFound("no such residency", where=prefix, remedy=f"the daemon holds {names}")
+        if len(found) > 1:
+            raise UsageError(f"means {len(found)} residencies: {', '.join(one.residency for one in found)}", where=prefix)
+        return found[0]

@@ -1,0 +1,228 @@
+"""A worker process: one load or one hash, then it exits. It holds no lock and no ledger, and dies with its server.
+
+`python -m wcache.daemon.worker FD PARENT_PID`; FD is the socket pair's end. Everything it has to say goes up that socket.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import ExitStack, suppress
+
+import msgspec
+
+from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, adopt_checkpoint, hold_checkpoint, recheck_paths
+from wcache.core.checkpoint.content import ContentCheck, hash_shard
+from wcache.core.checkpoint.digest import ShardDigests
+from wcache.core.checkpoint.fingerprint import attested_fingerprint, content_fingerprint, header_fingerprint, sampled_fingerprint
+from wcache.core.checkpoint.reader import Reader
+from wcache.core.checkpoint.seed import load_or_create_seed
+from wcache.core.memory import memfd
+from wcache.core.model.errors import EvidenceUnavailable, NoRoom, ProtocolError, WcacheError
+from wcache.core.model.evidence import Fingerprint
+from wcache.core.wire.channel import failure_of
+from wcache.core.wire.frames import Frame, FrameDecoder, encode_frame, receive_some, send_some
+from wcache.core.wire.messages import MAX_FDS, SegmentManifest
+from wcache.daemon import orders
+
+_PR_SET_PDEATHSIG = 1
+_REPORT_EVERY_S = 0.1
+_SETTLE_MAX_S = 10.0  # a file from the future would make it wait for ever; it is then simply not pinnable
+
+
+class ServerLink:
+    """The worker's end: blocking."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._decoder = FrameDecoder(orders.MAX_FRAME_BYTES)
+        self._frames: list[Frame] = []
+
+    def report(self, report: orders.Report, fds: tuple[int, ...] = ()) -> None:
+        left = memoryview(encode_frame(orders.encode(report)))
+        while left:
+            try:
+                sent = send_some(self._sock, left, fds)
+            except OSError as error:  # noqa: PERF203
+                if error.errno != errno.ETOOMANYREFS:  # too many descriptors in flight for this user: they drain
+                    raise
+                time.sleep(0.05)
+            else:
+                left, fds = left[sent:], ()
+
+    def order(self) -> orders.Order:
+        """The next order; the process ends when the server is gone."""
+        while not self._frames:
+            data, fds = receive_some(self._sock)
+            if not data:
+                raise SystemExit(0)
+            self._frames.extend(self._decoder.feed(data, fds))
+        return orders.decode_order(self._frames.pop(0).body)
+
+
+class Meter:
+    """Progress, not more often than it can be read."""
+
+    def __init__(self, link: ServerLink, total_bytes: int) -> None:
+        self._link = link
+        self._total_bytes = total_bytes
+        self._done_bytes = 0
+        self._told_s = 0.0
+        self._phase = ""
+
+    def enter(self, phase: str) -> None:
+        self._phase = phase
+        self._tell()
+
+    def advance(self, count_bytes: int) -> None:
+        self._done_bytes += count_bytes
+        if time.monotonic() - self._told_s >= _REPORT_EVERY_S:
+            self._tell()
+
+    def settle(self, seconds: float) -> None:
+        """Wait until fresh files are old enough to be pinned."""
+        self.enter("settle")
+        time.sleep(min(seconds, _SETTLE_MAX_S))
+
+    def _tell(self) -> None:
+        self._told_s = time.monotonic()
+        self._link.report(orders.Phase(self._phase, self._done_bytes, self._total_bytes))
+
+
+def load(link: ServerLink, order: orders.LoadOrder) -> None:
+    reader = Reader()
+    with ExitStack() as held_open:
+        held = held_open.enter_context(hold_checkpoint(order.spelling, revision=order.revision, reader=reader))
+        checkpoint = held.checkpoint
+        link.report(
+            orders.Opened(
+                location=checkpoint.location,
+                bytes=checkpoint.total_bytes,
+                tensors=checkpoint.tensor_count,
+                table_digest=checkpoint.table_digest,
+                strays=checkpoint.strays,
+            )
+        )
+        if not isinstance(link.order(), orders.Go):
+            raise ProtocolError("the server did not say Go")
+        meter = Meter(link, checkpoint.total_bytes)
+        clock = [time.monotonic()]
+        # Which kinds of file systems may be pinned is the attach's policy; here only what no policy can mend counts (tmpfs, fresh files).
+        check = ContentCheck(held, reader, network_fs="coherent", store_granted=True)
+        check.begin(meter.settle)
+        clock.append(time.monotonic())
+        meter.enter("read")
+        memory: dict[str, int] = {}
+        digests: dict[str, ShardDigests] = {}
+        for shard in checkpoint.shards:
+            memory[shard.name] = fd = memfd.create(shard.name, shard.size_bytes)
+            digests[shard.name] = _fill(held, shard.name, fd, meter)
+        content = check.finish(digests)
+        recheck_paths(checkpoint_at(held, content), reader=reader)
+        clock.append(time.monotonic())
+        meter.enter("seal")
+        fds = [memory[shard.name] for shard in checkpoint.shards]
+        for fd in fds:
+            memfd.seal(fd)
+        manifests = [SegmentManifest(shard.name, shard.size_bytes, digests[shard.name].file) for shard in checkpoint.shards]
+        fingerprints = [content, *_weaker(held, order.state_dir, fds, reader)]
+        for start in range(0, len(fds), MAX_FDS):
+            stop = start + MAX_FDS
+            link.report(orders.Filled(tuple(manifests[start:stop])), tuple(fds[start:stop]))
+            if not isinstance(link.order(), orders.Taken):
+                raise ProtocolError("the server did not take the segments")
+        clock.append(time.monotonic())
+        entries = [entry for shard in checkpoint.shards for entry in shard.header.tensors]
+        link.report(
+            orders.LoadResult(
+                fingerprints=tuple(fingerprints),
+                dtypes=tuple(sorted({entry.dtype for entry in entries})),
+                misaligned=sum(len(shard.header.misaligned()) for shard in checkpoint.shards),
+                seconds={
+                    name: round(after - before, 6)
+                    for name, before, after in zip(("settle", "read", "seal"), clock, clock[1:], strict=False)
+                },
+            )
+        )
+
+
+def checkpoint_at(held: OpenCheckpoint, content: Fingerprint) -> Checkpoint:
+    """The checkpoint under the identities that were hashed (settling may have seen a later ctime than opening did)."""
+    return msgspec.structs.replace(held.checkpoint, location=content.location)
+
+
+def _fill(held: OpenCheckpoint, name: str, fd: int, meter: Meter) -> ShardDigests:
+    """Read the file straight into the memory file and hash it there. No page of it is touched twice."""
+    shard = next(one for one in held.checkpoint.shards if one.name == name)
+    with mmap.mmap(fd, shard.size_bytes, flags=mmap.MAP_SHARED) as mapping, memoryview(mapping) as into:
+        return hash_shard(held.files[name], shard, into=into, progress=meter.advance)
+
+
+def _weaker(held: OpenCheckpoint, state_dir: str, fds: list[int], reader: Reader) -> list[Fingerprint]:
+    """The cheaper fingerprints of the same bytes, so that later attaches can be compared by them. Samples come from the sealed memory."""
+    found = [header_fingerprint(held.checkpoint, reader, since=reader.mark())]
+
+    def resident(shard: int, offset: int, length: int) -> bytes:
+        return os.pread(fds[shard], length, offset)
+
+    with suppress(EvidenceUnavailable):
+        found.append(sampled_fingerprint(held, load_or_create_seed(state_dir), reader, read_at=resident, since=reader.mark()))
+    with suppress(EvidenceUnavailable):
+        found.append(attested_fingerprint(held.checkpoint, reader, since=reader.mark()))
+    return found
+
+
+def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
+    reader = Reader()
+    location = order.location
+    shards = {identity.name: fd for identity, fd in zip(location.files, order.fds, strict=False)}
+    index = order.fds[len(location.files)] if location.index is not None else None
+    with adopt_checkpoint(order.spelling, location, shards, index, reader=reader) as held:
+        meter = Meter(link, held.checkpoint.total_bytes)
+        meter.enter("read")
+        fingerprint = content_fingerprint(
+            held, reader, progress=meter.advance, wait_fresh=meter.settle, network_fs="coherent", store_granted=True
+        )
+    link.report(orders.HashResult(fingerprint))
+
+
+def _work(link: ServerLink) -> None:
+    try:
+        order = link.order()
+        if isinstance(order, orders.LoadOrder):
+            load(link, order)
+        elif isinstance(order, orders.HashOrder):
+            hash_only(link, order)
+    except WcacheError as error:
+        link.report(orders.Failed(failure_of(error)))
+    except MemoryError:
+        link.report(orders.Failed(failure_of(NoRoom("the kernel gave no more memory"))))
+    except OSError as error:
+        what = f"{error.strerror or error} ({errno.errorcode.get(error.errno or 0, 'OSError')})"
+        where = str(error.filename or "")
+        no_memory = error.errno in (errno.ENOMEM, errno.ENOSPC, errno.EFAULT)  # EFAULT: a page of the new memory file was not to be had
+        link.report(orders.Failed(failure_of(NoRoom(what, where=where) if no_memory else WcacheError(what, where=where))))
+
+
+def main(arguments: list[str]) -> int:
+    sock = socket.socket(fileno=int(arguments[0]))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(arguments[1]):  # the server died before the line above
+        return 0
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the server's to answer
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        _work(ServerLink(sock))
+    except (BrokenPipeError, ConnectionResetError):
+        return 0  # nobody is there to report to
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,349 @@
+"""Questions to the ledger: what was decided, why, what is proved, who had what mapped. Reads only, beside a writing daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from wcache.core.model.errors import NotFound, UsageError
+from wcache.core.model.events import Event, decode_payload
+from wcache.core.model.evidence import Fingerprint, Grant
+from wcache.core.model.machines import UNFINISHED
+from wcache.core.model.vocabulary import Outcome, Proof, Tier
+from wcache.ledger import schema
+from wcache.ledger.database import connect_reader, translated
+from wcache.ledger.moment import utc
+from wcache.ledger.upgrade import require_current
+
+WEAK_TIERS = (Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED)
+"""A hit that rests on one of these may be wrong until it is proved."""
+
+ATTACH_COLUMNS = (
+    "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "tier", "asked_digest", "served_digest", "mode", "proof",
+)  # fmt: skip
+
+_A = schema.attach.c
+_R = schema.residency.c
+_E = schema.event.c
+
+
+class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event as it is stored."""
+
+    seq: int
+    stream: str
+    version: int
+    type: str
+    occurred_ns: int
+    recorded_ns: int
+    late: bool
+    event: Event
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """Which attaches: decided in [since, until), of one launch, the last `limit` of them."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    launch: str | None = None
+    limit: int | None = None
+
+
+class Audit:
+    """A read-only connection to one ledger. A context manager.
+
+    Raises NotFound for a missing file, LedgerError where it may not be read or has another release's schema, each with what to do.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._engine = connect_reader(self.path)
+        try:
+            with translated(self.path):
+                self._connection = self._engine.connect()
+                require_current(self._connection, self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Audit:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def refresh(self) -> None:
+        """All questions between two of these see one state of the ledger."""
+        self._connection.rollback()
+
+    def rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
+        """All rows of a statement, as plain dictionaries."""
+        with translated(self.path):
+            return [dict(row) for row in self._connection.execute(statement).mappings()]
+
+    def scalar(self, statement: sa.Select[Any]) -> Any:
+        found = self.rows(statement)
+        return next(iter(found[0].values())) if found else None
+
+    # --- attaches ---------------------------------------------------------------------------------------------------------
+
+    def attaches(self, window: Window | None = None, *where: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
+        """One row an attach, in the order of their decisions: ATTACH_COLUMNS and more. The last decision of an attach counts."""
+        window = window or Window()
+        statement = sa.select(schema.attach).where(*where)
+        if window.since_ns is not None:
+            statement = statement.where(_A.decided_ns >= window.since_ns)
+        if window.until_ns is not None:
+            statement = statement.where(_A.decided_ns < window.until_ns)
+        if window.launch is not None:
+            statement = statement.where(_A.launch == self.launch_id(window.launch))
+        if window.limit is None:
+            found = self.rows(statement.order_by(_A.seq))
+        else:
+            found = self.rows(statement.order_by(_A.seq.desc()).limit(window.limit))[::-1]
+        return [_attach_row(row) for row in found]
+
+    def fallbacks(self, window: Window | None = None) -> list[dict[str, Any]]:
+        """Attaches that were not mapped, strict misses included: what each cost, and what the daemon held idle meanwhile."""
+        return self.attaches(window, _A.decision != Outcome.HIT.value)
+
+    def hits(self, window: Window | None = None, *, unproven: bool = False, weak: bool = False) -> list[dict[str, Any]]:
+        """Hits; `weak` only those that rest on less than `pinned`, `unproven` only weak ones that nobody has looked at since."""
+        where = [_A.decision == Outcome.HIT.value]
+        if weak or unproven:
+            where.append(_A.tier.in_([tier.value for tier in WEAK_TIERS]))
+        if unproven:
+            where.append(_A.proof == Proof.UNPROVEN.value)
+        return self.attaches(window, *where)
+
+    def wrong_hits(self, window: Window | None = None) -> list[dict[str, Any]]:
+        """Hits that are known to have served other weights than were asked for."""
+        differ = _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
+        return self.attaches(window, _A.decision == Outcome.HIT.value, (_A.proof == Proof.REFUTED.value) | differ)
+
+    def attach_at(self, seq: int) -> dict[str, Any]:
+        """The attach that the decision at `seq` (the first or the last one) belongs to. Raises NotFound."""
+        found = self.rows(sa.select(schema.attach).where((_A.seq == seq) | (_A.first_seq == seq)))
+        if not found:
+            raise NotFound("no decision of an attach has this seq", where=f"seq {seq}", remedy="`wcache audit attaches` lists them")
+        return _attach_row(found[0])
+
+    def launch_id(self, prefix: str) -> str:
+        """The launch with this id, or the only one that begins so. Raises NotFound or UsageError."""
+        exact = sa.select(_A.launch).where(_A.launch == prefix).limit(1)
+        begins = sa.select(_A.launch).distinct().where(_A.launch.startswith(prefix, autoescape=True))
+        return self.scalar(exact) or self._only(begins, prefix)
+
+    def residency_id(self, prefix: str) -> str:
+        """As `launch_id`, for a residency."""
+        exact = sa.select(_R.residency).where(_R.residency == prefix)
+        begins = sa.select(_R.residency).where(_R.residency.startswith(prefix, autoescape=True))
+        return self.scalar(exact) or self._only(begins, prefix)
+
+    def _only(self, statement: sa.Select[Any], prefix: str) -> str:
+        column = next(iter(statement.selected_columns)).name
+        found = [row[column] for row in self.rows(statement.limit(3))] if prefix else []
+        if not found:
+            raise NotFound(f"the ledger knows no such {column}", where=prefix, remedy="`wcache audit attaches --json` shows whole ids")
+        if len(found) > 1:
+            raise UsageError(f"several a {column} begins so: {', '.join(found)}", where=prefix, remedy="give more of it")
+        return str(found[0])
+
+    def launch(self, launch: str) -> dict[str, Any]:
+        """How a launch went: `complete` when every rank of it has its weights from the daemon, `text` as one sentence."""
+        from wcache.ledger.explain import launch_summary
+
+        found = self.launch_id(launch)
+        return launch_summary(found, self.attaches(None, _A.launch == found))
+
+    # --- the whole --------------------------------------------------------------------------------------------------------
+
+    def head(self) -> dict[str, Any]:
+        """Origin, number of events and the chain's last hash."""
+        origin = self.scalar(sa.select(schema.meta.c.value).where(schema.meta.c.key == "origin"))
+        last = self.rows(sa.select(_E.seq, _E.chain).order_by(_E.seq.desc()).limit(1))
+        chain = last[0]["chain"] if last else None
+        return {
+            "ledger": str(self.path),
+            "origin": origin,
+            "events": last[0]["seq"] if last else 0,
+            "head": chain.hex() if isinstance(chain, bytes) else chain,
+        }
+
+    def summary(self, window: Window | None = None) -> dict[str, Any]:
+        """Counts by decision, reason, tier and proof, and the numbers an operator must not miss."""
+        window = window or Window()
+        spans = []
+        if window.since_ns is not None:
+            spans.append(_A.decided_ns >= window.since_ns)
+        if window.until_ns is not None:
+            spans.append(_A.decided_ns < window.until_ns)
+        if window.launch is not None:
+            spans.append(_A.launch == self.launch_id(window.launch))
+
+        def by(column: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> dict[str, int]:
+            statement = sa.select(column.label("word"), sa.func.count().label("number")).where(column.is_not(None), *spans, *where)
+            return {row["word"]: row["number"] for row in self.rows(statement.group_by(column).order_by(sa.desc("number"), column))}
+
+        hit = _A.decision == Outcome.HIT.value
+        differ = _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
+        weak = _A.tier.in_([tier.value for tier in WEAK_TIERS])
+
+        def count(*where: sa.ColumnElement[bool]) -> int:
+            return int(self.scalar(sa.select(sa.func.count()).select_from(schema.attach).where(*spans, *where)) or 0)
+
+        columns = (_A.idle_bytes, _A.fallback_bytes, _A.fallback_s, _A.mapped_bytes, _A.copied_bytes)
+        sums = self.rows(sa.select(*(sa.func.coalesce(sa.func.sum(column), 0).label(column.name) for column in columns)).where(*spans))[0]
+        gaps = [item.event for item in self.events(types=("ledger.gap",))]
+        return {
+            **self.head(),
+            "attaches": count(),
+            "launches": int(self.scalar(sa.select(sa.func.count(sa.distinct(_A.launch))).where(*spans)) or 0),
+            "decisions": by(_A.decision),
+            "reasons": by(_A.reason),
+            "tiers": by(_A.tier, hit),
+            "proofs": by(_A.proof, hit),
+            "wrong_hits": count(hit, (_A.proof == Proof.REFUTED.value) | differ),
+            "unproven_below_pinned": count(hit, weak, _A.proof == Proof.UNPROVEN.value),
+            "unfinished": count(_A.state.in_([state.value for state in UNFINISHED])),
+            **sums,
+            "residencies": {
+                row["state"]: row["number"]
+                for row in self.rows(sa.select(_R.state, sa.func.count().label("number")).group_by(_R.state).order_by(_R.state))
+            },
+            "gaps": {
+                "count": len(gaps),
+                "merged": sum(getattr(gap, "merged", 0) for gap in gaps),
+                "lost": sum(getattr(gap, "lost", 0) for gap in gaps),
+            },
+        }
+
+    def trust(self, now_ns: int) -> list[dict[str, Any]]:
+        """Every grant with its state (`active`, `expired`, `revoked`) and how many hits rest on it."""
+        used: dict[str, int] = {}
+        by_fingerprint = {
+            row["fingerprint"]: msgspec.json.decode(row["body"], type=Fingerprint).grant
+            for row in self.rows(
+                sa.select(schema.fingerprint.c.fingerprint, schema.fingerprint.c.body).where(
+                    schema.fingerprint.c.tier == Tier.TRUSTED.value
+                )
+            )
+        }
+        trusted = _A.tier == Tier.TRUSTED.value
+        for row in self.rows(sa.select(_A.evidence).where(_A.decision == Outcome.HIT.value, trusted)):
+            for reference in msgspec.json.decode(row["evidence"]):
+                named = by_fingerprint.get(reference["fingerprint"])
+                if named is not None:
+                    used[named] = used.get(named, 0) + 1
+        rows = []
+        for row in self.rows(sa.select(schema.trust).order_by(schema.trust.c.seq)):
+            grant = msgspec.json.decode(row["body"], type=Grant)
+            state = "expired" if row["state"] == "active" and grant.expired(now_ns) else row["state"]
+            rows.append(_grant_row(grant, row["seq"], state, row["revoked_seq"], used.get(grant.grant, 0)))
+        return rows
+
+    def timeline(self, residency: str) -> list[AuditEvent]:
+        """Every event of a residency and of the attaches that it was granted to, by seq."""
+        found = self.residency_id(residency)
+        theirs = sa.select(sa.literal("attach/") + _A.attach).where(_A.residency == found)
+        return list(self.events(where=(_E.stream == f"residency/{found}") | _E.stream.in_(theirs)))
+
+    def at(self, moment_ns: int) -> dict[str, Any]:
+        """What was resident at a moment, who had it mapped, and which grants were in force."""
+        lived = (_R.loaded_ns <= moment_ns) & (_R.ended_ns.is_(None) | (_R.ended_ns > moment_ns))
+        resident = self.rows(sa.select(schema.residency).where(lived).order_by(_R.seq))
+        held = (_A.decided_ns <= moment_ns) & (_A.ended_ns.is_(None) | (_A.ended_ns > moment_ns))
+        arrived = _A.state.in_(("granted", "mapped", "copied", "ended"))
+        mapped = self.attaches(None, _A.decision == Outcome.HIT.value, held, arrived)
+        revoked = {item.stream.partition("/")[2] for item in self.events(types=("trust.revoked",)) if item.occurred_ns <= moment_ns}
+        grants = [
+            row
+            for row in self.trust(moment_ns)
+            if row["granted_ns"] <= moment_ns
+            and (row["expires_ns"] is None or row["expires_ns"] > moment_ns)
+            and row["grant"] not in revoked
+        ]
+        for grant in grants:
+            grant["state"] = "active"  # then, whatever it is now
+        return {
+            "resident": [
+                {
+                    "residency": row["residency"],
+                    "checkpoint": row["checkpoint"],
+                    "device": row["device"],
+                    "bytes": row["bytes"],
+                    "tensors": row["tensors"],
+                    "weights_digest": row["weights_digest"],
+                    "loaded_ns": row["loaded_ns"],
+                    "leases": sum(1 for attach in mapped if attach["residency"] == row["residency"]),
+                }
+                for row in resident
+            ],
+            "mapped": mapped,
+            "grants": grants,
+        }
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def events(self, *, where: sa.ColumnElement[bool] | None = None, types: Sequence[str] = ()) -> Iterator[AuditEvent]:
+        """Events by seq. Raises LedgerCorrupt for a payload that cannot be read."""
+        statement = sa.select(schema.event).order_by(_E.seq)
+        if where is not None:
+            statement = statement.where(where)
+        if types:
+            statement = statement.where(_E.type.in_(types))
+        for row in self.rows(statement):
+            payload = row["payload"]
+            if payload is None:
+                continue  # redacted: its hash is kept, its words are gone
+            yield AuditEvent(
+                seq=row["seq"],
+                stream=row["stream"],
+                version=row["version"],
+                type=row["type"],
+                occurred_ns=row["occurred_ns"],
+                recorded_ns=row["recorded_ns"],
+                late=bool(row["late"]),
+                event=decode_payload(row["type"], row["schema"], payload),
+            )
+
+    def event(self, seq: int) -> AuditEvent:
+        """Raises NotFound."""
+        for found in self.events(where=_E.seq == seq):
+            return found
+        last = self.head()["events"]
+        raise NotFound("no such event", where=f"seq {seq}", remedy=f"the ledger has {last} events")
+
+    def stream(self, stream: str) -> list[AuditEvent]:
+        return list(self.events(where=_E.stream == stream))
+
+    def fingerprint(self, fingerprint: str) -> Fingerprint | None:
+        body = self.scalar(sa.select(schema.fingerprint.c.body).where(schema.fingerprint.c.fingerprint == fingerprint))
+        return None if body is None else msgspec.json.decode(body, type=Fingerprint)
+
+    def grant(self, grant: str) -> Grant | None:
+        """Also one that was taken back."""
+        body = self.scalar(sa.select(schema.trust.c.body).where(schema.trust.c.grant == grant))
+        return None if body is None else msgspec.json.decode(body, type=Grant)
+
+
+def _attach_row(row: dict[str, Any]) -> dict[str, Any]:
+    first = {name: row.get(name) for name in ATTACH_COLUMNS if name != "time"}
+    ordered = {"seq": first.pop("seq"), "time": utc(row["decided_ns"]), **first}
+    rest = {name: value for name, value in row.items() if name not in ordered}
+    rest["evidence"] = msgspec.json.decode(rest["evidence"]) if rest.get("evidence") else []
+    return {**ordered, **rest}
+
+
+def _grant_row(grant: Grant, seq: int, state: str, revoked_seq: int | None, hits: int) -> dict[str, Any]:
+    about = grant.prefix or grant.residency or grant.instance or (grant.spellings[0] if grant.spellings else "")
+    plain: dict[str, Any] = msgspec.to_builtins(grant)
+    return {"seq": seq, "state": state, "about": about, "hits": hits, "revoked_seq": revoked_seq, **plain}

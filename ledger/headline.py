@@ -1,0 +1,91 @@
+"""One line for any event, for timelines and as the first sentence of an explanation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wcache.core.model import events as ev
+from wcache.core.model.vocabulary import Outcome, TrustScope
+from wcache.ledger.moment import utc
+
+
+def headline(event: ev.Event) -> str:
+    """One line for any event."""
+    line = _HEADLINES.get(type(event))
+    return line(event) if line else f"{event.type}: {type(event).says}."
+
+
+def _d(digest: str | None) -> str:
+    return (digest or "unknown")[:16]
+
+
+def _grant_line(event: ev.TrustGranted) -> str:
+    grant = event.grant
+    about = {
+        TrustScope.CHECKPOINT: f"{', '.join(grant.spellings)} as {_d(grant.weights_digest)}",
+        TrustScope.RESIDENCY: f"residency {grant.residency}",
+        TrustScope.INSTANCE: f"what daemon instance {grant.instance} sees first",
+        TrustScope.STORE: f"that nothing below {grant.prefix} changes",
+    }[grant.scope]
+    until = f"until {utc(grant.expires_ns)}" if grant.expires_ns else "until revoked"
+    return f"uid {grant.operator_uid} granted trust {grant.grant} in {about}, {until}: {grant.reason!r}."
+
+
+def _outcome_line(event: ev.AttachDecided) -> str:
+    how = f"{event.tier}, {event.mode}" if event.outcome is Outcome.HIT else f"{event.reason}"
+    return (
+        f"{event.engine.name}, rank {event.ranks.rank} of launch {event.launch}, asked for {event.asked.spelling}: {event.outcome} ({how})."
+    )
+
+
+_HEADLINES: dict[type[ev.Event], Any] = {
+    ev.DaemonStarted: lambda e: f"Daemon instance {e.instance} started: version {e.version}, pid {e.pid}, uid {e.uid}.",
+    ev.DaemonStopped: lambda e: f"Daemon instance {e.instance} stopped in order, by {e.by}.",
+    ev.DaemonLost: lambda e: f"Daemon instance {e.instance} ended without a word; noticed by {e.noticed_by}.",
+    ev.LoadStarted: lambda e: f"{e.residency} began to load {e.asked.spelling}: {e.tensors} tensors, {e.bytes} bytes, on {e.device}.",
+    ev.LoadCompleted: lambda e: (
+        f"{e.residency} is resident: {e.served.spelling}, {e.tensors} tensors, {e.bytes} bytes, weights digest {_d(e.weights_digest)}, "
+        f"in {sum(e.seconds.values()):.2f} s."
+    ),
+    ev.LoadFailed: lambda e: f"{e.residency} could not load {e.asked.spelling}: {e.code}: {e.message}.",
+    ev.FingerprintRecorded: lambda e: f"Evidence about {e.spelling} was taken by {e.by}: {e.evidence.tier} {_d(e.evidence.digest)}.",
+    ev.TrustGranted: _grant_line,
+    ev.TrustRevoked: lambda e: f"uid {e.operator_uid} revoked trust {e.grant}" + (f": {e.reason!r}." if e.reason else "."),
+    ev.AttachDecided: _outcome_line,
+    ev.AttachRedecided: lambda e: f"Decided again: {e.outcome} ({e.reason}): {e.detail}.",
+    ev.LeaseGranted: lambda e: f"{e.attach} was promised the descriptors of {e.residency}.",
+    ev.MapCompleted: lambda e: (
+        f"{e.attach} has the weights: {e.tensors} tensors, {e.bytes} bytes in {e.ms:.1f} ms, {e.mode}"
+        + (f", {e.copied_tensors} tensors copied ({e.copied_bytes} bytes)." if e.copied_tensors else ".")
+    ),
+    ev.MapFailed: lambda e: f"{e.attach} could not map: {e.code}: {e.message}.",
+    ev.LeaseEnded: lambda e: f"The lease of {e.attach} ended: {e.how}.",
+    ev.FallbackCompleted: lambda e: (
+        f"{e.attach} read {e.bytes} bytes from disk in {e.seconds:.2f} s; the daemon held {e.idle_bytes} bytes that nobody used."
+    ),
+    ev.FallbackFailed: lambda e: f"{e.attach} could not read the disk either: {e.code}: {e.message}.",
+    ev.ReleaseRequested: lambda e: (
+        f"uid {e.uid} asked to release {e.residency}"
+        + (" by force" if e.force else "")
+        + (f": {e.why!r}" if e.why else "")
+        + (f"; mapped by {', '.join(e.leases)}." if e.leases else ".")
+    ),
+    ev.ReleaseRefused: lambda e: f"The release of {e.residency} that uid {e.uid} asked for was refused: mapped by {', '.join(e.leases)}.",
+    ev.ReleaseCompleted: lambda e: f"{e.residency} was released: {e.bytes} bytes given back.",
+    ev.VerifyPassed: lambda e: f"{e.attach or e.residency} was checked and is right: {_d(e.found)}, in {e.seconds:.2f} s.",
+    ev.VerifyFailed: lambda e: (
+        f"{e.attach} was a wrong hit: {_d(e.found)} was asked for, {_d(e.expected)} was served."
+        if e.attach
+        else f"{e.residency} is not what was loaded: {_d(e.found)} instead of {_d(e.expected)}."
+    ),
+    ev.VerifyInconclusive: lambda e: f"{e.attach or e.residency} can neither be proved nor refuted: {e.why}.",
+    ev.MutationDetected: lambda e: f"Bytes of {e.residency} changed in memory: {', '.join(e.tensors)}.",
+    ev.ResidencyLost: lambda e: f"{e.residency} is gone without a release: {e.why}.",
+    ev.ResidencyReadopted: lambda e: f"{e.residency} was taken over by daemon instance {e.instance}.",
+    ev.PeerRefused: lambda e: f"A process of uid {e.peer.uid} was turned away: {e.why}.",
+    ev.LedgerGap: lambda e: (
+        f"From {utc(e.from_ns)} to {utc(e.to_ns)} decisions could not be recorded ({e.why}): {e.merged} merged later, {e.lost} known lost."
+    ),
+    ev.CheckpointSigned: lambda e: f"A signed checkpoint of {e.size} events was made: root {_d(e.root)}.",
+    ev.PayloadRedacted: lambda e: f"The payload of seq {e.target_seq} was removed: {e.why!r}.",
+}

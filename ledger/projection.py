@@ -1,0 +1,284 @@
+"""Projections: one row an attach, a residency, a fingerprint, ..., changed in the transaction that appends the event.
+
+A row is evolved by pure functions (row before, event, state after) -> row after, so replaying gives the same rows as appending did.
+Late observations change no row. What is projected where is documented beside the tables in `ledger.schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Table
+
+from wcache.core.model import events as ev
+from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.machines import StreamState
+from wcache.core.model.vocabulary import Tier
+from wcache.ledger import schema
+
+Row = dict[str, Any]
+KNOWN_CONTENT = (Tier.CONTENT, Tier.PINNED, Tier.TRUSTED)  # whose digest is the weights digest; the strongest first
+MAX_IN = 500  # parameters of one IN (...): far below SQLITE_MAX_VARIABLE_NUMBER of any build
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """An event that has its place: what a projection may look at."""
+
+    seq: int
+    occurred_ns: int
+    recorded_ns: int
+    late: bool
+    event: ev.Event
+    state: StreamState
+    """The stream's state after the event."""
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.encode(value, order="deterministic").decode()
+
+
+def select_in(connection: Connection, sql: str, keys: Iterable[str]) -> Iterable[tuple[Any, ...]]:
+    """Rows of `sql`, which ends in `IN`, for any number of keys."""
+    wanted = list(keys)
+    for start in range(0, len(wanted), MAX_IN):
+        part = tuple(wanted[start : start + MAX_IN])
+        marks = ",".join("?" * len(part))
+        yield from connection.exec_driver_sql(f"{sql} ({marks})", part)
+
+
+class _Rows:
+    """The rows of one table that one transaction touches: read once, changed in memory, written once."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.key = next(iter(table.primary_key.columns)).name
+        self.names = [column.name for column in table.columns]
+        columns = ", ".join(f'"{name}"' for name in self.names)
+        self.select = f'SELECT {columns} FROM {table.name} WHERE "{self.key}" IN'  # noqa: S608
+        self.upsert = schema.upsert(table)
+
+    def load(self, connection: Connection, keys: set[str]) -> dict[str, Row]:
+        if not keys:
+            return {}
+        found = (dict(zip(self.names, values, strict=True)) for values in select_in(connection, self.select, sorted(keys)))
+        return {row[self.key]: row for row in found}
+
+    def blank(self) -> Row:
+        return dict.fromkeys(self.names)
+
+
+_ATTACH = _Rows(schema.attach)
+_RESIDENCY = _Rows(schema.residency)
+_TRUST = _Rows(schema.trust)
+_INSTANCE = _Rows(schema.instance)
+_FINGERPRINT = schema.insert_first(schema.fingerprint)
+_SIGHTING = schema.insert_first(schema.sighting)
+_POLICY = schema.insert_first(schema.policy)
+_CONTRADICTION = schema.insert(schema.contradiction)
+
+
+def _decided(row: Row, item: Accepted, event: ev.AttachDecided) -> None:
+    asked, served = event.asked, event.served
+    known = [ref.digest for tier in KNOWN_CONTENT for ref in event.evidence if ref.tier is tier]
+    row.update(
+        attach=event.attach, seq=item.seq, first_seq=item.seq, decided_ns=item.occurred_ns, launch=event.launch, rank=event.ranks.rank,
+        world=event.ranks.world, host=event.host, engine=event.engine.name, engine_version=event.engine.version, uid=event.peer.uid,
+        checkpoint=asked.spelling, residency=event.residency, kind=event.kind.value, device=event.device, decision=event.outcome.value,
+        reason=event.reason.value if event.reason else None, detail=event.detail, tier=event.tier.value if event.tier else None,
+        asked_digest=known[0] if known else asked.digest, asked_key=asked.key, asked_commit=asked.commit,
+        served_digest=served.digest if served else None, served_commit=served.commit if served else None,
+        mode=event.mode.value if event.mode else None, policy=event.policy, evidence=as_json(event.evidence), decided_by=event.decided_by,
+    )  # fmt: skip
+
+
+def _attach(row: Row | None, item: Accepted) -> Row | None:
+    event, view = item.event, item.state.attach
+    if row is None:
+        if not isinstance(event, ev.AttachDecided):
+            return None
+        row = _ATTACH.blank()
+        _decided(row, item, event)
+    elif isinstance(event, ev.AttachRedecided):
+        row.update(seq=item.seq, decision=event.outcome.value, reason=event.reason.value, detail=event.detail, mode=None)
+    elif isinstance(event, ev.MapCompleted):
+        row.update(mode=event.mode.value, mapped_bytes=event.bytes, copied_bytes=event.copied_bytes, map_ms=event.ms)
+    elif isinstance(event, ev.FallbackCompleted):
+        row.update(fallback_bytes=event.bytes, fallback_s=event.seconds, idle_bytes=event.idle_bytes)
+    elif isinstance(event, ev.FallbackFailed):
+        row.update(idle_bytes=event.idle_bytes)
+    elif isinstance(event, ev.LeaseEnded):
+        row.update(ended_ns=item.occurred_ns)
+    proof = view.proof.value if view.proof else None
+    if proof != row["proof"]:
+        verified = isinstance(event, (ev.VerifyPassed, ev.VerifyFailed, ev.VerifyInconclusive))
+        row.update(proof=proof, proof_seq=item.seq if verified else None)
+        if isinstance(event, (ev.VerifyPassed, ev.VerifyFailed)):
+            row.update(asked_digest=event.found)
+    row["state"] = view.state.value
+    return row
+
+
+def _residency(row: Row | None, item: Accepted, named: Sequence[Fingerprint]) -> Row | None:
+    event = item.event
+    if row is None:
+        if not isinstance(event, (ev.LoadStarted, ev.LoadFailed)):
+            return None
+        row = _RESIDENCY.blank()
+        asked = event.asked
+        row.update(
+            residency=event.residency, seq=item.seq, checkpoint=asked.spelling, root=asked.root, repo=asked.repo, commit_id=asked.commit,
+            known="{}", spellings=as_json(_names(asked)), dtypes="[]", served=as_json(asked),
+        )  # fmt: skip
+    if isinstance(event, ev.LoadStarted):
+        row.update(kind=event.kind.value, device=event.device, bytes=event.bytes, tensors=event.tensors, instance=event.instance)
+    elif isinstance(event, ev.LoadCompleted):
+        served = event.served
+        earlier = msgspec.json.decode(row["spellings"], type=list[str])
+        row.update(
+            seq=item.seq, root=served.root, repo=served.repo, commit_id=served.commit, kind=event.kind.value, device=event.device,
+            bytes=event.bytes, tensors=event.tensors, weights_digest=event.weights_digest, table_digest=event.table_digest,
+            loaded_ns=item.occurred_ns, dtypes=as_json(event.dtypes), served=as_json(served), known=as_json(_known(named)),
+            spellings=as_json(list(dict.fromkeys([*earlier, *_names(served)]))),
+        )  # fmt: skip
+    elif isinstance(event, ev.ResidencyReadopted):
+        row.update(instance=event.instance)
+    elif isinstance(event, (ev.LoadFailed, ev.ReleaseCompleted, ev.ResidencyLost)):
+        row.update(ended_ns=item.occurred_ns)
+    row["state"] = item.state.residency.value
+    return row
+
+
+def _names(identity: ev.Identity) -> list[str]:
+    return list(dict.fromkeys(name for name in (identity.spelling, identity.root, identity.repo) if name))
+
+
+def _known(evidence: Iterable[Fingerprint]) -> dict[str, str]:
+    """What a residency's own load says of itself, as `decide()` compares it."""
+    known = {}
+    for item in evidence:
+        if item.tier is Tier.SAMPLED:
+            known[f"sampled:{item.seed_id}"] = item.digest
+        elif item.tier in (Tier.HEADER, Tier.ATTESTED):
+            known[item.tier.value] = item.digest
+    return known
+
+
+def _fingerprint(item: Accepted, event: ev.FingerprintRecorded) -> Row:
+    evidence = event.evidence
+    location = evidence.location
+    return {
+        "fingerprint": event.fingerprint, "seq": item.seq, "tier": evidence.tier.value, "digest": evidence.digest,
+        "weights_digest": evidence.weights_digest, "root": location.root if location else None, "key": location.key() if location else None,
+        "spelling": event.spelling, "instance": event.instance, "recorded_ns": item.recorded_ns, "pinnable": int(evidence.pinnable),
+        "body": as_json(evidence),
+    }  # fmt: skip
+
+
+def _daemon(row: Row | None, item: Accepted) -> Row | None:
+    event = item.event
+    if isinstance(event, ev.DaemonStarted) and row is None:
+        return {
+            "instance": event.instance, "seq": item.seq, "state": "running", "started_ns": item.occurred_ns, "ended_ns": None,
+            "pid": event.pid, "uid": event.uid, "version": event.version, "boot_id": event.boot_id, "runtime_dir": event.runtime_dir,
+        }  # fmt: skip
+    if row is not None and row["ended_ns"] is None and isinstance(event, (ev.DaemonStopped, ev.DaemonLost)):
+        row.update(state="stopped" if isinstance(event, ev.DaemonStopped) else "lost", ended_ns=item.occurred_ns)
+    return row
+
+
+def _evolve_all(
+    table: _Rows, connection: Connection, items: Sequence[tuple[str, Accepted]], step: Callable[[Row | None, Accepted], Row | None]
+) -> None:
+    if not items:
+        return
+    rows: dict[str, Row | None] = dict(table.load(connection, {key for key, _ in items}))
+    for key, item in items:
+        rows[key] = step(rows.get(key), item)
+    _write(connection, table.upsert, [row for row in rows.values() if row is not None])
+
+
+def _write(connection: Connection, statement: schema.Statement, rows: list[Row]) -> None:
+    if rows:
+        connection.exec_driver_sql(statement.sql, statement.rows(rows))
+
+
+def _grant(row: Row | None, item: Accepted) -> Row | None:
+    event = item.event
+    if isinstance(event, ev.TrustGranted):
+        grant = event.grant
+        state, scope = item.state.grant, grant.scope.value
+        return {"grant": grant.grant, "seq": item.seq, "scope": scope, "state": state, "body": as_json(grant), "revoked_seq": None}
+    if row is not None:
+        row.update(state=item.state.grant, revoked_seq=item.seq)
+    return row
+
+
+def _contradictions(items: Sequence[Accepted]) -> list[Row]:
+    """A refuted hit: what was asked is known not to be what was served."""
+    return [
+        {"seq": item.seq, "asked_key": event.asked_key or "", "weights_digest": event.expected, "spellings": as_json(event.spellings)}
+        for item in items
+        if isinstance(event := item.event, ev.VerifyFailed) and event.attach
+    ]
+
+
+class _Named:
+    """The fingerprints that `load.completed` events name: those recorded before them."""
+
+    def __init__(self, connection: Connection, items: Sequence[Accepted]) -> None:
+        names = {name for item in items if isinstance(item.event, ev.LoadCompleted) for name in item.event.fingerprints}
+        rows = select_in(connection, "SELECT fingerprint, seq, body FROM fingerprint WHERE fingerprint IN", sorted(names))
+        self._found = {name: (seq, msgspec.json.decode(body, type=Fingerprint)) for name, seq, body in rows}
+
+    def by(self, item: Accepted) -> dict[str, Fingerprint]:
+        if not isinstance(item.event, ev.LoadCompleted):
+            return {}
+        found = ((name, self._found.get(name)) for name in item.event.fingerprints)
+        return {name: entry[1] for name, entry in found if entry is not None and entry[0] < item.seq}
+
+
+def _sighting(instance: str, spelling: str, item: Accepted, fingerprint: str) -> Row:
+    return {"instance": instance, "spelling": spelling, "seq": item.seq, "fingerprint": fingerprint}
+
+
+def project(connection: Connection, accepted: Sequence[Accepted]) -> None:
+    """Brings every projection up to date with events in seq order, in the caller's transaction."""
+    items = [item for item in accepted if not item.late]
+    by_kind: dict[str, list[tuple[str, Accepted]]] = {}
+    for item in items:
+        kind, _, key = ev.stream_of(item.event).partition("/")
+        by_kind.setdefault(kind, []).append((key, item))
+
+    sightings: list[Row] = []
+    recorded: list[Row] = []
+    for _, item in by_kind.get("fingerprint", ()):
+        event = item.event
+        if not isinstance(event, ev.FingerprintRecorded):
+            continue
+        recorded.append(_fingerprint(item, event))
+        if event.instance and event.evidence.tier is Tier.CONTENT:
+            root = event.evidence.location.root if event.evidence.location else event.spelling
+            sightings += [_sighting(event.instance, name, item, event.fingerprint) for name in dict.fromkeys([event.spelling, root])]
+    _write(connection, _FINGERPRINT, recorded)
+
+    fingerprints = _Named(connection, items)
+
+    def residency_step(row: Row | None, item: Accepted) -> Row | None:
+        named = fingerprints.by(item)
+        changed = _residency(row, item, list(named.values()))
+        content = [name for name, evidence in named.items() if evidence.tier is Tier.CONTENT]
+        if changed is not None and changed["instance"] and content:
+            names = msgspec.json.decode(changed["spellings"], type=list[str])
+            sightings.extend(_sighting(changed["instance"], name, item, content[0]) for name in names)
+        return changed
+
+    _evolve_all(_ATTACH, connection, by_kind.get("attach", ()), _attach)
+    _evolve_all(_RESIDENCY, connection, by_kind.get("residency", ()), residency_step)
+    _evolve_all(_TRUST, connection, by_kind.get("trust", ()), _grant)
+    _evolve_all(_INSTANCE, connection, by_kind.get("daemon", ()), _daemon)
+    policies = {item.event.policy: item.event.policy_body for item in items if isinstance(item.event, ev.AttachDecided)}
+    _write(connection, _POLICY, [{"policy": name, "body": as_json(body)} for name, body in policies.items()])
+    _write(connection, _CONTRADICTION, _contradictions(items))
+    _write(connection, _SIGHTING, sorted(sightings, key=lambda row: int(row["seq"])))

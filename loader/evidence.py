@@ -1,0 +1,452 @@
+"""Gathering evidence for one attach: the cheapest first, and no more than it takes to accept a hit or to rule it out (DESIGN §7)."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, current_location, hold_checkpoint, recheck_paths
+from wcache.core.checkpoint.content import CHUNK_BYTES
+from wcache.core.checkpoint.fingerprint import attested_fingerprint, header_fingerprint, pinned_fingerprint, sampled_fingerprint
+from wcache.core.checkpoint.identity import pinnable
+from wcache.core.checkpoint.layout import MODEL_INDEX, parse_index
+from wcache.core.checkpoint.reader import Reader
+from wcache.core.checkpoint.seed import load_or_create_seed
+from wcache.core.checkpoint.spelling import ResolvedRoot, resolve_root
+from wcache.core.model.config import config_difference
+from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts
+from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, NoRoom, RequestRefused
+from wcache.core.model.events import Engine, Identity, Ranks
+from wcache.core.model.evidence import Coverage, Fingerprint, Grant, Location
+from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
+from wcache.core.settings import Settings
+from wcache.core.wire.messages import AttachOffer, Progress
+from wcache.loader.session import Session
+
+_POLL_S = 0.1
+_STALL_S = 30.0  # a load that shows no progress for so long is not waited for any longer
+_KNOWN_PLACES_MAX = 4  # a directory may have been hashed under several layouts; each costs one statx per file
+_NUMBERED = re.compile(r".+-\d{5,}-of-\d{5,}\.safetensors")
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks for what. `spelling` is what was typed; `is_file` says that it names one safetensors file, perhaps one shard of many."""
+
+    spelling: str
+    launch: str
+    host: str
+    engine: Engine
+    ranks: Ranks
+    revision: str | None = None
+    is_file: bool = False
+    kind: Kind = Kind.RAW
+    device: str = "cpu"
+    dtype: str | None = None
+    config: dict[str, str] = {}
+
+
+class Price(NamedTuple):
+    """What a full hash would cost; `operations` counts opens, reads and stats."""
+
+    operations: int
+    read_bytes: int
+
+
+class Gathered(NamedTuple):
+    """What the loader would decide, and what on. `offer` is None where there is no server to ask; `price` is set where only a full hash
+    that was not allowed could decide; `note` says in one sentence what an operator can do about a miss."""
+
+    request: Request
+    decision: Decision
+    evidence: tuple[Fingerprint, ...]
+    offer: AttachOffer | None = None
+    checkpoint: Checkpoint | None = None
+    price: Price | None = None
+    note: str = ""
+
+
+def whole_of(path: str, reader: Reader) -> str:
+    """The spelling of the checkpoint that the file at `path` is a shard of: its directory, or the file itself where it stands alone.
+
+    Numbered names belong to a directory without a look; for others the index decides, if there is one.
+    """
+    parent, name = os.path.split(path)
+    if _NUMBERED.fullmatch(name):
+        return parent or "."
+    try:
+        index = Path(parent or ".") / MODEL_INDEX
+        reader.count(stats=1)
+        if index.is_file():
+            with reader.open(str(index)) as file:
+                if name in parse_index(file, MODEL_INDEX).shards:
+                    return parent or "."
+    except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged):
+        pass  # a bad index is not this file's fault; whoever asks for the directory is told
+    return path
+
+
+def gather(
+    session: Session,
+    question: Question,
+    settings: Settings,
+    *,
+    reader: Reader,
+    may_hash: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Gathered:
+    """Ask the server, look at the checkpoint as little as possible, and decide. Waits for a load in progress up to `policy.wait_s`.
+
+    Raises DaemonUnreachable; everything that is wrong with the checkpoint becomes the decision's reason.
+    """
+    gathering = _Gathering(session, question, settings, reader, may_hash, on_progress)
+    try:
+        return gathering.run()
+    finally:
+        gathering.close()
+
+
+class _Gathering:
+    def __init__(
+        self,
+        session: Session,
+        question: Question,
+        settings: Settings,
+        reader: Reader,
+        may_hash: bool,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.session = session
+        self.question = question
+        self.policy = settings.policy
+        self.state_dir = settings.state_dir
+        self.reader = reader
+        self.may_hash = may_hash
+        self.on_progress = on_progress
+        self.trusting = self.policy.trusted is OptIn.HONOUR
+        self.evidence: list[Fingerprint] = []
+        self.resolved: ResolvedRoot | None = None
+        self.held: OpenCheckpoint | None = None
+        self.price: Price | None = None
+        self.note = ""
+        self.offer: AttachOffer
+        self.request = Request(
+            asked=Identity(question.spelling),
+            kind=question.kind,
+            device=question.device,
+            dtype=question.dtype,
+            config=question.config,
+        )
+
+    def close(self) -> None:
+        if self.held is not None:
+            self.held.close()
+
+    def run(self) -> Gathered:
+        # A grant is matched by what was typed, before anything on disk is looked at; everybody else may resolve the name first.
+        if not self.trusting:
+            self._resolve()
+        self._begin()
+        deadline = time.monotonic() + self.policy.wait_s
+        while True:
+            self._collect()
+            decision = self._decide()
+            waited = decision.reason is Reason.STILL_LOADING and self._wait(decision.residency, deadline)
+            if not waited:
+                break
+        checkpoint = self.held.checkpoint if self.held else None
+        return Gathered(self.request, decision, tuple(self.evidence), self.offer, checkpoint, self.price, self.note)
+
+    def _begin(self) -> None:
+        q = self.question
+        self.offer = self.session.begin(self.request, self.policy, q.launch, q.host, q.engine, q.ranks)
+
+    def _decide(self) -> Decision:
+        return decide(
+            self.offer.residencies,
+            self.evidence,
+            self.request,
+            self.policy,
+            time.time_ns(),
+            grants=self.offer.grants,
+            contradictions=self.offer.contradictions,
+        )
+
+    def _collect(self) -> None:
+        """Evidence tier by tier; returns as soon as the decision cannot change any more."""
+        self._forget()
+        if self.trusting:
+            self._take_trusted()
+            if self._settled():
+                return
+            self._resolve()
+        if self.resolved is None or self.request.obstacle is not None or not self.offer.residencies:
+            return
+        try:
+            self._take_pinned(self._known_here())
+            if self._settled():
+                return
+            self._open()
+            for step in (self._take_header, self._take_attested, self._take_sampled, self._take_content):
+                step()
+                if self._settled():
+                    return
+        except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged) as error:
+            self._obstruct(error)
+
+    def _forget(self) -> None:
+        """Start anew: while a load was waited for, the files may have changed too."""
+        self.close()
+        self.held = None
+        self.evidence.clear()
+        self.price, self.note = None, ""
+        asked = msgspec.structs.replace(self.request.asked, key=None, table_digest=None, digest=None)
+        self.request = msgspec.structs.replace(self.request, asked=asked)
+
+    def _obstruct(self, error: CheckpointInvalid | CheckpointUnreadable | CheckpointChanged) -> None:
+        detail = f"{error.detail or error.code}: {error}"
+        self.request = msgspec.structs.replace(self.request, obstacle=Reason.CHECKPOINT_INVALID, obstacle_detail=detail)
+
+    def _settled(self) -> bool:
+        """Whether more evidence is pointless: a hit, a load to wait for, or no residency left that could still be hit."""
+        decision = self._decide()
+        if decision.outcome is Outcome.HIT or decision.reason is Reason.STILL_LOADING:
+            return True
+        return not self._candidates()
+
+    def _candidates(self) -> list[ResidencyView]:
+        """The residencies that nothing rules out so far."""
+        request, asked = self.request, self.request.asked
+        return [
+            one
+            for one in self.offer.residencies
+            if one.state is ResidencyState.RESIDENT
+            and one.kind is request.kind
+            and one.device == request.device
+            and (one.kind is Kind.RAW or not config_difference(request.config, one.config))
+            and (asked.table_digest is None or asked.table_digest == one.table_digest)
+            and not any(agrees(item, one) is False for item in self.evidence)
+            and not sampled_contradicts(self.evidence, one)
+        ]
+
+    # --- tiers, cheapest first --------------------------------------------------------------------------------------------
+
+    def _take_trusted(self) -> None:
+        spellings = [self.question.spelling]
+        if self.question.is_file:
+            spellings.append(str(Path(self.question.spelling).parent))
+        now_ns = time.time_ns()
+        for spelling in spellings:
+            found = [item for grant in self.offer.grants for item in self._vouched(grant, spelling, now_ns)]
+            if found:
+                self.request = msgspec.structs.replace(self.request, asked=Identity(spelling))
+                self.evidence.extend(found)
+                return
+
+    def _vouched(self, grant: Grant, spelling: str, now_ns: int) -> list[Fingerprint]:
+        """Trusted evidence by one grant: at most one fingerprint, of the weights that the grant names."""
+        digest, reuses = grant.weights_digest, grant.fingerprint
+        if grant.scope is TrustScope.CHECKPOINT:
+            if spelling not in grant.spellings:
+                return []
+        elif grant.scope is TrustScope.RESIDENCY:
+            one = next((one for one in self.offer.residencies if one.residency == grant.residency and spelling in one.spellings), None)
+            digest = one.weights_digest if one else None
+        elif grant.scope is TrustScope.INSTANCE:
+            first = self.offer.first
+            if first is None or grant.instance not in (None, self.session.instance):
+                return []
+            digest, reuses = first.weights_digest, first.id()
+        else:
+            return []
+        if digest is None:
+            return []
+        return [
+            Fingerprint(
+                tier=Tier.TRUSTED,
+                algorithm="wcache-grant-1",
+                digest=digest,
+                weights_digest=digest,
+                coverage=Coverage(covered_bytes=0, total_bytes=0),
+                grant=grant.grant,
+                reuses=reuses,
+                age_s=(now_ns - grant.granted_ns) / 1e9,
+                nonce=self.offer.attach,
+            )
+        ]
+
+    def _resolve(self) -> None:
+        if self.resolved is not None or self.request.obstacle is not None:
+            return
+        spelling = self.question.spelling
+        if self.question.is_file:
+            spelling = whole_of(spelling, self.reader)
+        asked = Identity(spelling)
+        try:
+            self.resolved = resolve_root(spelling, self.question.revision)
+            asked = Identity(spelling, self.resolved.root, self.resolved.repo, self.resolved.commit)
+        except CheckpointUnreadable as error:
+            self._obstruct(error)
+        if not any(item.tier is Tier.TRUSTED for item in self.evidence):  # else the grant's spelling stays the one that counts
+            self.request = msgspec.structs.replace(self.request, asked=asked)
+        else:
+            kept = msgspec.structs.replace(asked, spelling=self.request.asked.spelling)
+            self.request = msgspec.structs.replace(self.request, asked=kept)
+
+    def _known_here(self) -> list[Fingerprint]:
+        """Content that was hashed at this place earlier, of this very layout as far as one can tell without looking."""
+        resolved = self.resolved
+        if resolved is None:
+            return []
+        known = self.session.lookup(root=resolved.root) if self.trusting else self.offer.known
+        found = []
+        for item in known:
+            place = item.location
+            if place is None or place.root != resolved.root:
+                continue
+            names = tuple(one.name for one in place.files)
+            alone = names == (resolved.single_file,) and place.index is None
+            if alone if resolved.single_file is not None else place.directory is not None:
+                found.append(item)
+        return found
+
+    def _take_pinned(self, known: list[Fingerprint]) -> None:
+        single = self.resolved is not None and self.resolved.single_file is not None
+        places: dict[tuple[str, ...], Location | None] = {}
+        for item in known:
+            place = item.location
+            if place is None:
+                continue
+            if single:
+                place = msgspec.structs.replace(place, directory=None)
+            names = (*(one.name for one in place.files), place.index.name if place.index else "")
+            if names not in places:
+                if len(places) == _KNOWN_PLACES_MAX:
+                    return
+                places[names] = current_location(place, reader=self.reader)
+            now = places[names]
+            if now is not None and self._pin(item, now):
+                return
+
+    def _pin(self, earlier: Fingerprint, now: Location) -> bool:
+        """Take `earlier` as pinned evidence if the present identities allow it."""
+        granted = self._store_granted(now.root)
+        found = pinned_fingerprint(earlier, now, reader=self.reader, network_fs=self.policy.network_fs, store_granted=granted)
+        if found is None:
+            if earlier.location is not None and earlier.location.key() == now.key():
+                why = pinnable(now.fs_kind, self.policy.network_fs, granted)[1] or earlier.not_pinnable
+                self.note = f"its files are unchanged since it was hashed, but that does not count: {why}" if why else ""
+            return False
+        self.evidence.append(found)
+        asked = self.request.asked
+        asked = msgspec.structs.replace(asked, key=now.key(), table_digest=found.table_digest, digest=found.weights_digest)
+        self.request = msgspec.structs.replace(self.request, asked=asked)
+        return True
+
+    def _store_granted(self, root: str) -> bool:
+        now_ns = time.time_ns()
+        return any(
+            grant.scope is TrustScope.STORE and grant.prefix and _below(root, grant.prefix) and not grant.expired(now_ns)
+            for grant in self.offer.grants
+        )
+
+    def _open(self) -> None:
+        if self.held is None:
+            self.held = hold_checkpoint(self.request.asked.spelling, revision=self.question.revision, reader=self.reader)
+        checkpoint = self.held.checkpoint
+        asked = msgspec.structs.replace(
+            self.request.asked, key=checkpoint.location.key(), table_digest=checkpoint.table_digest, commit=checkpoint.location.commit
+        )
+        self.request = msgspec.structs.replace(self.request, asked=asked)
+
+    def _take_header(self) -> None:
+        held = self._held()
+        self.evidence.append(header_fingerprint(held.checkpoint, self.reader))
+        if not self._candidates() or any(item.tier is Tier.PINNED for item in self.evidence):
+            return
+        # The same files reached by another name, or hashed while this loader opened them.
+        location = held.checkpoint.location
+        for item in self.session.lookup(key=location.key()):
+            if self._pin(item, location):
+                return
+
+    def _take_attested(self) -> None:
+        if self.policy.attested is not OptIn.HONOUR:
+            return
+        try:
+            self.evidence.append(attested_fingerprint(self._held().checkpoint, self.reader))
+        except EvidenceUnavailable as error:
+            self.note = f"nothing attests it: {error.what}"
+
+    def _take_sampled(self) -> None:
+        if self.policy.accept == "header":
+            return
+        header = next(item.digest for item in self.evidence if item.tier is Tier.HEADER)
+        try:
+            seed = load_or_create_seed(self.state_dir)
+        except EvidenceUnavailable as error:
+            self.note = error.diagnostics()
+            return
+        # Only a residency of the same headers that was sampled at the same places can be compared.
+        if any(one.known.get("header") == header and f"sampled:{seed.id}" in one.known for one in self._candidates()):
+            self.evidence.append(sampled_fingerprint(self._held(), seed, self.reader))
+
+    def _take_content(self) -> None:
+        if self.policy.accept not in ("pinned", "content"):
+            return
+        held = self._held()
+        total_bytes = held.checkpoint.total_bytes
+        limit = self.policy.max_read_bytes
+        files = [*held.files.values(), *((held.index,) if held.index else ())]
+        if not self.may_hash or (limit is not None and total_bytes > limit):
+            self.price = Price(sum(-(-shard.size_bytes // CHUNK_BYTES) for shard in held.checkpoint.shards) + 2 * len(files), total_bytes)
+            allowed = "" if limit is None or total_bytes <= limit else f", max_read_bytes allows {limit}"
+            cost = f"only a full hash can tell, which would read {total_bytes} bytes{allowed}"
+            self.note = f"{self.note}; {cost}" if self.note else cost
+            return
+        descriptors = [file.descriptor for file in files]
+        try:
+            found = self.session.hash(self.request.asked.spelling, held.checkpoint.location, descriptors, self.on_progress)
+        except (EvidenceUnavailable, NoRoom, RequestRefused) as error:
+            self.note = f"the daemon could not hash it: {error.what}"
+            return
+        if found.location is not None:
+            # What was hashed is what the paths name now, not a file that was moved away meanwhile.
+            recheck_paths(msgspec.structs.replace(held.checkpoint, location=found.location), reader=self.reader)
+        self.evidence.append(found)
+        key = found.location.key() if found.location else self.request.asked.key
+        asked = msgspec.structs.replace(self.request.asked, key=key, digest=found.weights_digest)
+        self.request = msgspec.structs.replace(self.request, asked=asked)
+
+    def _held(self) -> OpenCheckpoint:
+        if self.held is None:
+            self._open()
+        assert self.held is not None  # noqa: S101 (_open sets it or raises)
+        return self.held
+
+    # --- waiting ------------------------------------------------------------------------------------------------------------
+
+    def _wait(self, residency: str | None, deadline: float) -> bool:
+        """Until that load has ended, then ask again; False when it stalls or `deadline` passes."""
+        seen: tuple[str | None, int] | None = None
+        moved = time.monotonic()
+        while (now := time.monotonic()) < deadline and now - moved < _STALL_S:
+            time.sleep(min(_POLL_S, deadline - now))
+            for one in self.session.status().residencies:
+                if one.view.residency == residency and one.view.state is ResidencyState.LOADING:
+                    break
+            else:
+                self._begin()
+                return True
+            if (one.phase, one.done_bytes) != seen:
+                seen, moved = (one.phase, one.done_bytes), time.monotonic()
+        return False
+
+
+def _below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(prefix.rstrip("/") + "/")

@@ -1,0 +1,147 @@
+"""Sealed memory of the daemon, seen as tensors: mapped privately and writable, so that a write in place stays with the writer."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Mapping as MappingOf
+from typing import TYPE_CHECKING, Any
+
+from wcache.core.checkpoint.header import Header, TensorEntry, read_header
+from wcache.core.memory.memfd import check_sealed, map_private
+from wcache.core.model.errors import MappingFailed, Unsupported, WcacheError
+
+if TYPE_CHECKING:
+    import numpy
+    import torch
+
+_TORCH_NAMES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
+    "I8": "int8", "U8": "uint8", "BOOL": "bool", "U64": "uint64", "U32": "uint32", "U16": "uint16", "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2": "float8_e5m2", "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2",
+}  # fmt: skip
+"""safetensors dtype -> attribute of torch. The F6 kinds have none."""
+
+_PACKED = frozenset({"F4"})  # torch counts two of these as one item
+
+
+class Segment:
+    """One sealed memfd that holds one shard, checked and with its header parsed; the descriptor is owned, `close()` gives it back."""
+
+    def __init__(self, name: str, descriptor: int, size_bytes: int) -> None:
+        """Takes the descriptor over, also when this raises. Raises MappingFailed for anything but that many sealed bytes of a shard:
+        memory that somebody could still shrink would end the process with SIGBUS later."""
+        self.name = name
+        self.size_bytes = size_bytes
+        self.descriptor = descriptor
+        try:
+            check_sealed(descriptor, size_bytes, name=name)
+            self.header: Header = read_header(lambda offset, length: os.pread(descriptor, length, offset), size_bytes, where=name)
+        except WcacheError as error:
+            os.close(descriptor)
+            if isinstance(error, MappingFailed):
+                raise
+            raise MappingFailed(f"the segment is no valid shard: {error.what}", where=name, detail=error.detail) from error
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class Memory(mmap.mmap):
+    """A private mapping that keeps something alive: the lease lasts as long as anything points into the mapping."""
+
+    keeper: object = None
+
+
+class ShardMap:
+    """One shard mapped: tensors by name, in place where the file's alignment allows it.
+
+    Every call of `tensor()` and `array()` gives views of the same private memory; another ShardMap of the same segment sees none of
+    the writes.
+    """
+
+    def __init__(self, segment: Segment, keeper: object = None) -> None:
+        self.name = segment.name
+        self.header = segment.header
+        self.size_bytes = segment.size_bytes
+        self.memory = map_private(segment.descriptor, segment.size_bytes, cls=Memory)
+        self.memory.keeper = keeper
+        self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.entries: MappingOf[str, TensorEntry] = {entry.name: entry for entry in segment.header.tensors}
+        self._misaligned = frozenset(entry.name for entry in segment.header.misaligned())
+
+    def holds(self, address: int) -> bool:
+        """Whether an address lies inside this mapping: the proof that a tensor was not copied."""
+        return self.begin <= address < self.begin + self.size_bytes
+
+    def copies(self, name: str) -> bool:
+        """Whether this tensor cannot be used in place, since the file puts it at an address that its dtype does not allow."""
+        return name in self._misaligned
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The tensor of that name. Raises Unsupported for a dtype that torch does not have, KeyError for an unknown name."""
+        import torch
+
+        entry = self.entries[name]
+        dtype = torch_dtype(entry.dtype)
+        shape = entry.shape
+        if entry.dtype in _PACKED:
+            if shape and shape[-1] % 2:
+                raise Unsupported(f"torch packs two {entry.dtype} into one item, and the last dimension is odd: {list(shape)}", where=name)
+            shape = (*shape[:-1], shape[-1] // 2) if shape else shape
+        if not entry.size_bytes:
+            return torch.empty(shape, dtype=dtype)
+        offset = self.header.header_bytes + entry.begin
+        count = entry.size_bytes // dtype.itemsize
+        if name in self._misaligned:
+            copied = bytearray(memoryview(self.memory)[offset : offset + entry.size_bytes])
+            return torch.frombuffer(copied, dtype=dtype, count=count).view(shape)
+        return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset).view(shape)
+
+    def array(self, name: str) -> numpy.ndarray[Any, Any]:
+        """As `tensor`, for numpy. Raises Unsupported for a dtype that numpy does not have."""
+        import numpy
+
+        entry = self.entries[name]
+        dtype = numpy_dtype(entry.dtype)
+        if not entry.size_bytes:
+            return numpy.empty(entry.shape, dtype=dtype)
+        offset = self.header.header_bytes + entry.begin
+        count = entry.size_bytes // dtype.itemsize
+        found: numpy.ndarray[Any, Any]
+        if name in self._misaligned:
+            copied = bytearray(memoryview(self.memory)[offset : offset + entry.size_bytes])
+            found = numpy.frombuffer(copied, dtype=dtype, count=count)
+        else:
+            found = numpy.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
+        return found.reshape(entry.shape)
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch dtype of a safetensors dtype. Raises Unsupported naming it."""
+    import torch
+
+    found = getattr(torch, _TORCH_NAMES.get(name, ""), None)
+    if not isinstance(found, torch.dtype):
+        raise Unsupported(f"torch {torch.__version__} has no dtype for {name}", remedy="read these tensors as bytes with another tool")
+    return found
+
+
+def safetensors_dtype(dtype: torch.dtype) -> str | None:
+    """The safetensors name of a torch dtype, as in `F32`; None where there is none."""
+    text = str(dtype).removeprefix("torch.")
+    return next((name for name, torch_name in _TORCH_NAMES.items() if torch_name == text), None)
+
+
+def numpy_dtype(name: str) -> numpy.dtype[Any]:
+    """The numpy dtype of a safetensors dtype. Raises Unsupported naming it; `ml_dtypes`, once imported, brings more of them."""
+    import numpy
+
+    try:
+        return numpy.dtype(_TORCH_NAMES[name])
+    except (KeyError, TypeError):
+        raise Unsupported(f"numpy has no dtype for {name}", remedy="use framework='pt'") from None

@@ -1,0 +1,93 @@
+"""Recording without a server: the loader appends its own miss or fallback, and where the ledger cannot take it, to the journal."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from wcache.core.model.decide import Decision, Request
+from wcache.core.model.errors import IllegalTransition, LedgerError, WcacheError
+from wcache.core.model.events import AttachDecided, AttachRedecided, Event, Peer
+from wcache.core.model.vocabulary import Reason
+from wcache.core.settings import Settings
+from wcache.loader import log
+from wcache.loader.evidence import Question
+from wcache.loader.session import new_event_id
+
+JOURNAL_NAME = "journal.jsonl"
+
+
+def decided_event(attach: str, question: Question, request: Request, decision: Decision, settings: Settings) -> AttachDecided:
+    """`attach.decided` as this process says it, for a decision that no server could record."""
+    return AttachDecided(
+        attach=attach,
+        launch=question.launch,
+        host=question.host,
+        engine=question.engine,
+        peer=Peer(uid=os.geteuid(), pid=os.getpid()),
+        ranks=question.ranks,
+        asked=request.asked,
+        served=decision.served,
+        residency=decision.residency,
+        kind=request.kind,
+        device=request.device,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        detail=decision.detail,
+        tier=decision.tier,
+        mode=decision.mode,
+        evidence=decision.evidence,
+        policy=settings.policy.digest(),
+        policy_body=settings.policy,
+        decided_by="loader",
+        asked_dtype=request.dtype,
+    )
+
+
+def record_miss(event: AttachDecided, settings: Settings) -> int | None:
+    """Append a miss that this process decided alone; its seq, or None where it went to the journal.
+
+    A server that died after it recorded a hit has said something else about this attach: then this is a redecision of it.
+    """
+    try:
+        return _append(event, new_event_id(), settings)
+    except IllegalTransition:
+        again = AttachRedecided(
+            attach=event.attach, outcome=event.outcome, reason=event.reason or Reason.PROTOCOL_ERROR, detail=event.detail
+        )
+    try:
+        return _append(again, new_event_id(), settings)
+    except IllegalTransition:
+        return None  # the server recorded a miss of its own, or weights have arrived
+
+
+def record_event(event: Event, event_id: str, settings: Settings) -> int | None:
+    """Append what happened in this process; its seq, or None where it went to the journal or is no news to the ledger."""
+    try:
+        return _append(event, event_id, settings)
+    except IllegalTransition:
+        return None
+
+
+def _append(event: Event, event_id: str, settings: Settings) -> int | None:
+    """Opened for this one append and closed again: a handle that lives on would be shared by forked children."""
+    from wcache.ledger.journal import Journal
+    from wcache.ledger.store import Ledger, NewEvent
+
+    unit = (NewEvent(event=event, event_id=event_id, occurred_ns=time.time_ns()),)
+    try:
+        ledger = Ledger.open(settings.ledger)
+        try:
+            result = ledger.append_batch([unit])[0]
+        finally:
+            ledger.close()
+        if isinstance(result, WcacheError):
+            raise result
+        return result[0]
+    except LedgerError as failure:
+        try:
+            settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Journal(settings.runtime_dir / JOURNAL_NAME).write(unit)
+        except (OSError, WcacheError) as error:
+            log.unrecorded(f"{failure}; {error}")
+        return None

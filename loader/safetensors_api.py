@@ -1,0 +1,318 @@
+"""`load_file` and `safe_open` of the safetensors package, with the bytes coming from the weight cache where a hit is decided.
+
+Names, order and metadata are those of the file that was asked for; the tensors may lie in any resident shard.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import safetensors
+
+from wcache.core.checkpoint.header import Header, TensorEntry, read_header
+from wcache.core.checkpoint.reader import Reader
+from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
+from wcache.core.model.vocabulary import Mode, Tier
+from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.mapping import ShardMap
+
+if TYPE_CHECKING:
+    import torch
+
+_TORCH_NAMES = frozenset({"pt", "torch", "pytorch"})
+_NUMPY_NAMES = frozenset({"np", "numpy"})
+_BACKENDS = frozenset({"mmap", "pread"})
+
+
+class NoSuchTensor(MissingTensor, safetensors.SafetensorError):  # type: ignore[misc, unused-ignore]
+    """A name that the file does not have; also what callers of the safetensors package catch."""
+
+
+# Attachments that are alive, by the directory as it was spelled and everything that a decision depends on: the next shards of a
+# checkpoint need no attach of their own. Held weakly: when the last tensor is gone, so is the lease.
+_live: weakref.WeakValueDictionary[tuple[object, ...], Attachment] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # a fork may have copied it locked
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
+def load_file(
+    filename: str | os.PathLike[str], device: str | int | torch.device = "cpu", *, backend: str = "mmap", **policy: Any
+) -> dict[str, torch.Tensor]:
+    """As `safetensors.torch.load_file`: every tensor of the file by name.
+
+    On a hit the tensors alias the daemon's sealed memory, privately: a write in place stays in this process. `policy` takes what
+    `attach` takes (`accept`, `on_miss`, `engine`, `ranks`, ...). Raises StrictMiss, MissingTensor, Unsupported; on a fallback what the
+    safetensors package raises.
+    """
+    with safe_open(filename, "pt", device, backend=backend, **policy) as file:
+        return file.get_tensors()
+
+
+class safe_open:
+    """As `safetensors.safe_open`, for the frameworks `pt` and `np`."""
+
+    def __init__(
+        self,
+        filename: str | os.PathLike[str],
+        framework: str,
+        device: str | int | torch.device = "cpu",
+        *,
+        backend: str = "mmap",
+        **policy: Any,
+    ) -> None:
+        if framework not in _TORCH_NAMES | _NUMPY_NAMES:
+            raise UsageError(f"framework {framework!r} is not supported", remedy="use 'pt' or 'np'")
+        if backend not in _BACKENDS:
+            raise UsageError(f"backend {backend!r} is invalid", remedy="use 'mmap' or 'pread'")
+        self._path = os.fspath(filename)
+        self._torch = framework in _TORCH_NAMES
+        self._device = device if self._torch else "cpu"
+        self._source: _Mapped | _Disk | None = None
+        attachment = _attached(self._path, policy)
+        if attachment.hit:
+            try:
+                self._source = _Mapped(attachment, self._path, copies=str(self._device) != "cpu")
+            except MissingTensor as error:
+                attachment.map_failed(error)
+                raise
+            except CheckpointUnreadable:
+                raise
+            except WcacheError as error:
+                attachment.map_failed(error)  # raises StrictMiss where that is the policy
+        if self._source is None:
+            self._source = _Disk(attachment, self._path, framework, self._device, backend)
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        source, self._source = self._source, None
+        if isinstance(source, _Disk):
+            source.close()
+
+    def keys(self) -> list[str]:
+        """Names in the file, sorted."""
+        return sorted(self._open().names)
+
+    def offset_keys(self) -> list[str]:
+        """Names in the file, in the order of their bytes."""
+        return list(self._open().names)
+
+    def metadata(self) -> dict[str, str] | None:
+        """`__metadata__` of the file."""
+        return self._open().metadata
+
+    def get_tensor(self, name: str) -> Any:
+        """The whole tensor."""
+        return self._open().get(name, self._torch, self._device)
+
+    def get_tensors(self) -> dict[str, Any]:
+        """Every tensor by name."""
+        source = self._open()
+        return {name: source.get(name, self._torch, self._device) for name in source.names}
+
+    def get_slice(self, name: str) -> Slice | DiskSlice:
+        """A view that reads only what is indexed."""
+        source = self._open()
+        if isinstance(source, _Disk):
+            return source.slice(name)
+        return Slice(source, name, self._torch, self._device)
+
+    def _open(self) -> _Mapped | _Disk:
+        if self._source is None:
+            raise NoSuchTensor("the file is closed", where=self._path)
+        return self._source
+
+
+class Slice:
+    """What `get_slice` gives: shape and dtype at once, bytes when it is indexed."""
+
+    def __init__(self, source: _Mapped, name: str, in_torch: bool, device: Any) -> None:
+        self._entry = source.entry(name)
+        self._source = source
+        self._in_torch = in_torch
+        self._device = device
+
+    def get_shape(self) -> list[int]:
+        return list(self._entry.shape)
+
+    def get_dtype(self) -> str:
+        return self._entry.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        whole = self._source.get(self._entry.name, self._in_torch, "cpu")
+        part = whole[index]
+        return part.to(self._device) if self._in_torch and self._device != "cpu" else part
+
+
+class _Mapped:
+    """The asked file's names over resident shards."""
+
+    def __init__(self, attachment: Attachment, path: str, *, copies: bool) -> None:
+        began = time.monotonic()
+        self._attachment = attachment
+        self._path = path
+        name = Path(path).name
+        header = _resident_header(attachment, name)
+        self._home: dict[str, ShardMap] = {}
+        if header is not None:
+            shard = attachment.shard(name)
+            self._home = dict.fromkeys(shard.entries, shard)
+        else:
+            header = self._find_elsewhere(path)
+        self.metadata = header.metadata
+        self._entries = {entry.name: entry for entry in header.tensors}
+        self.names = tuple(self._entries)
+        shards = list({id(shard): shard for shard in self._home.values()}.values())
+        attachment.report_mapped(shards, (time.monotonic() - began) * 1000, mode=Mode.COPY if copies else Mode.ZERO_COPY)
+
+    def _find_elsewhere(self, path: str) -> Header:
+        """The resident checkpoint is sharded otherwise: the asked file says which names it has, whoever holds them serves them."""
+        with Reader().open(path) as file:
+            header = read_header(file.read_at, file.identity("").size_bytes, where=path)
+        holder = {entry.name: (name, entry) for name, segment in self._attachment.segments.items() for entry in segment.header.tensors}
+        shards: dict[str, ShardMap] = {}
+        for entry in header.tensors:
+            shard_name, resident = holder.get(entry.name, ("", None))
+            if resident is None or (resident.dtype, resident.shape) != (entry.dtype, entry.shape):
+                raise MissingTensor(f"tensor {entry.name!r} is not among the resident weights", where=path)
+            if shard_name not in shards:
+                shards[shard_name] = self._attachment.shard(shard_name)
+            self._home[entry.name] = shards[shard_name]
+        return header
+
+    def entry(self, name: str) -> TensorEntry:
+        found = self._entries.get(name)
+        if found is None:
+            raise NoSuchTensor(f"File does not contain tensor {name}", where=self._path)
+        return found
+
+    def get(self, name: str, in_torch: bool, device: Any) -> Any:
+        self.entry(name)
+        shard = self._home[name]
+        if not in_torch:
+            return shard.array(name)
+        found = shard.tensor(name)
+        return found if str(device) == "cpu" else found.to(device)
+
+
+def _resident_header(attachment: Attachment, name: str) -> Header | None:
+    """The header of the asked file as a resident shard has it, where that is known to be the same file."""
+    segment = attachment.segments.get(name)
+    if segment is not None and (attachment.same_files or attachment.decision.tier is Tier.TRUSTED):
+        return segment.header
+    return None
+
+
+class _Disk:
+    """The reference on the file itself: a fallback, recorded when the file is closed or dropped, with the bytes that were asked for."""
+
+    def __init__(self, attachment: Attachment, path: str, framework: str, device: Any, backend: str) -> None:
+        self._attachment = attachment
+        self._read_bytes = 0
+        self._seconds = 0.0
+        self._open = True
+        more = {} if backend == "mmap" else {"backend": backend}
+        try:
+            self._file: Any = self._timed(lambda: safetensors.safe_open(path, framework=framework, device=device, **more))  # type: ignore[no-untyped-call, unused-ignore]
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self.metadata: dict[str, str] | None = self._file.metadata()
+        self.names: tuple[str, ...] = tuple(self._file.offset_keys())
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # the interpreter may be half gone
+            self.close()
+
+    def get(self, name: str, in_torch: bool, device: Any) -> Any:
+        return self._timed(lambda: self._file.get_tensor(name))
+
+    def slice(self, name: str) -> DiskSlice:
+        return DiskSlice(self._file.get_slice(name), self._timed)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._attachment.fell_back(self._read_bytes, self._seconds)
+
+    def _timed(self, read: Callable[[], Any]) -> Any:
+        began = time.monotonic()
+        try:
+            found = read()
+        except OSError as error:
+            self._failed(error)
+            raise
+        self._seconds += time.monotonic() - began
+        self._read_bytes += getattr(found, "nbytes", 0)
+        return found
+
+    def _failed(self, error: BaseException) -> None:
+        if self._open:
+            self._open = False
+            self._attachment.fallback_failed(error)
+
+
+class DiskSlice:
+    """The reference's slice, with what it reads counted."""
+
+    def __init__(self, slice_: Any, timed: Callable[[Callable[[], Any]], Any]) -> None:
+        self._slice = slice_
+        self._timed = timed
+
+    def get_shape(self) -> list[int]:
+        return list(self._slice.get_shape())
+
+    def get_dtype(self) -> str:
+        return str(self._slice.get_dtype())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._timed(lambda: self._slice[index])
+
+
+def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
+    """A live attachment that covers this very file, or a new one."""
+    options = {"engine": "safetensors", **policy}
+    settings = resolve_settings(options.pop("settings", None), {name: options.pop(name) for name in SETTING_NAMES & options.keys()})
+    parent, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 (nothing on disk may be looked at yet)
+    key = (parent, settings, *sorted((word, repr(value)) for word, value in options.items()))
+    with _lock:
+        live = _live.get(key)
+    if live is not None and _still_covers(live, parent, name):
+        return live
+    attachment = attach(path, is_file=True, settings=settings, **options)
+    if attachment.hit:
+        with _lock:
+            _live[key] = attachment
+    return attachment
+
+
+def _still_covers(attachment: Attachment, parent: str, name: str) -> bool:
+    """Whether the file is still the one that was decided on: one stat, none under a grant."""
+    if not attachment.hit or not attachment.segments:
+        return False
+    if attachment.decision.tier is Tier.TRUSTED:
+        return name in attachment.segments
+    location = attachment.location
+    decided = next((one for one in location.files if one.name == name), None) if location else None
+    if decided is None or location is None:
+        return False
+    try:
+        return Reader().stat_at(name, f"{parent}/{name}", fs_kind=location.fs_kind) == decided
+    except WcacheError:
+        return False

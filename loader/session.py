@@ -1,0 +1,156 @@
+"""A loader's conversation with the daemon about one attach: begin, look up, hash, decide, receive, observe."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from wcache.core.model.decide import Decision, Request
+from wcache.core.model.errors import DaemonUnreachable, WcacheError
+from wcache.core.model.events import Engine, Event, Ranks, encode_payload
+from wcache.core.model.evidence import Fingerprint, Location
+from wcache.core.model.policy import Policy
+from wcache.core.model.vocabulary import Reason
+from wcache.core.wire.channel import Channel
+from wcache.core.wire.messages import (
+    MAX_FDS,
+    Ack,
+    AnyReply,
+    AttachBegin,
+    AttachOffer,
+    Decide,
+    Decided,
+    Hashed,
+    HashRequest,
+    Known,
+    Lookup,
+    Message,
+    Observe,
+    Progress,
+    Segments,
+    Status,
+    StatusRequest,
+)
+from wcache.loader.mapping import Segment
+
+# A hash reports progress all the time; this is only for how long it may be silent (a queue behind another one, a stalled disk).
+_HASH_SILENCE_S = 120.0
+
+M = TypeVar("M")
+
+
+class Answer(NamedTuple):
+    """The recorded decision, and on a hit the segments. `problem` says why the segments must not be mapped; there are none then."""
+
+    decided: Decided
+    segments: tuple[Segment, ...] = ()
+    problem: WcacheError | None = None
+
+
+class Session:
+    """One connection of one process. A forked child may only let go of it: what it would say would be taken for the parent's word."""
+
+    def __init__(self, socket_path: str | os.PathLike[str]) -> None:
+        """Connects and shakes hands. Raises DaemonUnreachable with one of the closed set of reasons."""
+        self._channel = Channel.connect(socket_path)
+        self._pid = os.getpid()
+        self.instance = self._channel.welcome.instance
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process may still speak on it."""
+        return self._pid == os.getpid() and not self._channel.closed
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def begin(self, request: Request, policy: Policy, launch: str, host: str, engine: Engine, ranks: Ranks) -> AttachOffer:
+        message = AttachBegin(request=request, policy=policy, launch=launch, host=host, engine=engine, ranks=ranks)
+        return self._expect(AttachOffer, self._channel.call(message))
+
+    def lookup(self, *, root: str | None = None, key: str | None = None) -> tuple[Fingerprint, ...]:
+        return self._expect(Known, self._channel.call(Lookup(root=root, key=key))).fingerprints
+
+    def status(self) -> Status:
+        return self._expect(Status, self._channel.call(StatusRequest()))
+
+    def hash(
+        self, spelling: str, location: Location, descriptors: Sequence[int], on_progress: Callable[[Progress], None] | None = None
+    ) -> Fingerprint:
+        """Content fingerprint of open files (shards in name order, then the index), taken by a worker of the server."""
+        rest = list(descriptors)
+        while len(rest) > MAX_FDS:
+            self._channel.send(HashRequest(spelling=spelling, location=location, more=True), rest[:MAX_FDS])
+            del rest[:MAX_FDS]
+        reply = self._channel.call(
+            HashRequest(spelling=spelling, location=location), rest, timeout_s=_HASH_SILENCE_S, on_progress=on_progress
+        )
+        return self._expect(Hashed, reply).fingerprint
+
+    def decide(self, attach: str, request: Request, decision: Decision, evidence: Sequence[Fingerprint]) -> Answer:
+        """Send the decision; the server's own comes back, and on a hit the segments, each checked for its seals, size and header.
+
+        All of them are received before one that fails its check is told, so that the connection stays usable.
+        """
+        message = Decide(attach=attach, request=request, decision=decision, evidence=tuple(evidence))
+        decided = self._expect(Decided, self._channel.call(message))
+        segments: list[Segment] = []
+        problem: WcacheError | None = None
+        sizes = {manifest.name: manifest.size_bytes for manifest in decided.segments}
+        try:
+            last = not sizes
+            while not last:
+                reply, descriptors = self._channel.receive()
+                batch = self._expect(Segments, reply, descriptors)
+                last = batch.last
+                if len(batch.names) != len(descriptors):
+                    _close_all(descriptors)
+                    raise self._confused(f"{len(batch.names)} segments were announced, {len(descriptors)} descriptors came")
+                for name, descriptor in zip(batch.names, descriptors, strict=True):
+                    problem = _take(segments, name, descriptor, sizes.get(name, -1)) or problem
+                self._channel.send(Ack())
+        except BaseException:
+            for segment in segments:
+                segment.close()
+            raise
+        if problem is not None:
+            for segment in segments:
+                segment.close()
+            return Answer(decided, (), problem)
+        return Answer(decided, tuple(segments))
+
+    def observe(self, event: Event, event_id: str) -> None:
+        message = Observe(event_id=event_id, type=event.type, payload=encode_payload(event).decode(), occurred_ns=time.time_ns())
+        self._channel.call(message)
+
+    def _expect(self, wanted: type[M], reply: AnyReply | Message, descriptors: Sequence[int] = ()) -> M:
+        if isinstance(reply, wanted):
+            return reply
+        _close_all(descriptors)
+        raise self._confused(f"the daemon answered with {type(reply).__name__} where {wanted.__name__} was due")
+
+    def _confused(self, what: str) -> DaemonUnreachable:
+        self.close()
+        return DaemonUnreachable(Reason.PROTOCOL_ERROR, what)
+
+
+def _take(segments: list[Segment], name: str, descriptor: int, size_bytes: int) -> WcacheError | None:
+    try:
+        segments.append(Segment(name, descriptor, size_bytes))
+    except WcacheError as error:
+        return error
+    return None
+
+
+def new_event_id() -> str:
+    return uuid.uuid4().hex
+
+
+def _close_all(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)

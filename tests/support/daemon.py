@@ -1,0 +1,138 @@
+"""A real server process in a runtime directory of its own, for every room's tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from wcache.core.settings import Settings, load_settings
+from wcache.core.wire.channel import Channel
+from wcache.core.wire.messages import Loaded, LoadRequest, Status, StatusRequest
+
+READY_S = 20.0
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 10.0, what: str = "") -> None:
+    """Wait for a state, never for a time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what or condition}"
+        time.sleep(0.01)
+
+
+class DaemonProcess:
+    """`start()` returns when it is ready. The runtime directory is short (a socket's path has 107 bytes at most) and private."""
+
+    def __init__(self, state_dir: Path | None = None, *, prefix: tuple[str, ...] = (), environ: dict[str, str] | None = None) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="wc-", dir="/tmp"))
+        self.settings: Settings = load_settings(
+            {"WCACHE_CONFIG": "", "HOME": str(self.base)},
+            runtime_dir=str(self.base / "run"),
+            state_dir=str(state_dir or self.base / "state"),
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+        self._prefix = prefix
+        self._environ = environ or {}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a client process needs to find this daemon."""
+        return {
+            "WCACHE_RUNTIME_DIR": str(self.settings.runtime_dir),
+            "WCACHE_STATE_DIR": str(self.settings.state_dir),
+            "WCACHE_LEDGER": str(self.settings.ledger),
+        }
+
+    @property
+    def log_path(self) -> Path:
+        return self.base / "daemon.log"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def spawn(self) -> int:
+        """Start without waiting; returns the read end of its ready pipe."""
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        places = (f"--runtime-dir={self.settings.runtime_dir}", f"--state-dir={self.settings.state_dir}", f"--ledger={self.settings.ledger}")
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._prefix, sys.executable, "-m", "wcache.daemon.main", *places, f"--ready-fd={theirs}"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(theirs,),
+                env={**os.environ, **self._environ},
+            )
+        os.close(theirs)
+        return ours
+
+    def start(self) -> DaemonProcess:
+        ready = self.spawn()
+        try:
+            poller = select.poll()
+            poller.register(ready, select.POLLIN)
+            assert poller.poll(READY_S * 1000), self.log()
+            line = os.read(ready, 65536)
+        finally:
+            os.close(ready)
+        assert line == b"READY\n", line.decode() + self.log()
+        return self
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=20)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(timeout=20)
+
+    def cleanup(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def log(self) -> str:
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def connect(self) -> Channel:
+        return Channel.connect(self.settings.socket_path)
+
+    def load(self, spelling: str | Path) -> Loaded:
+        channel = self.connect()
+        try:
+            reply = channel.call(LoadRequest(spelling=str(spelling)), timeout_s=30)
+        finally:
+            channel.close()
+        assert isinstance(reply, Loaded)
+        return reply
+
+    def status(self) -> Status:
+        channel = self.connect()
+        try:
+            reply = channel.call(StatusRequest())
+        finally:
+            channel.close()
+        assert isinstance(reply, Status)
+        return reply
+
+    def fd_count(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def memory(self) -> dict[str, int]:
+        """VmRSS, RssAnon, RssFile, RssShmem of the server in bytes."""
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        return {name: int(size) * 1024 for name, size in re.findall(r"(VmRSS|RssAnon|RssFile|RssShmem):\s+(\d+) kB", text)}
