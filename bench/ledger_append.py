@@ -22,9 +22,9 @@ from queue import Empty, SimpleQueue
 from wcache.core.model import events as ev
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Kind, Mode, Outcome, Tier
+from wcache.ledger.database import connect_writer
 from wcache.ledger.store import Ledger, NewEvent, Unit
 from wcache.ledger.upgrade import create
-from wcache.ledger.database import connect_writer
 from wcache.ledger.writer import LedgerWriter
 
 CALLERS = 64
@@ -111,8 +111,8 @@ class RawWriter:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000"):
             db.execute(f"PRAGMA {pragma}")
         seq, link = 0, b"\0" * 32
-        names = [row[1] for row in db.execute("PRAGMA table_info(attach)")]
-        attach_sql = f"INSERT OR REPLACE INTO attach VALUES ({','.join('?' * len(names))})"
+        columns = [(row[1], "some text" if row[2] == "TEXT" else 1) for row in db.execute("PRAGMA table_info(attach)")]
+        attach_sql = f"INSERT OR REPLACE INTO attach VALUES ({','.join('?' * len(columns))})"
         while (job := self.jobs.get()) is not None:
             batch = [job]
             while len(batch) < 256:
@@ -126,9 +126,13 @@ class RawWriter:
                 batch.append(more)
             new = [(event, ev.stream_of(event.event), ev.encode_payload(event.event)) for unit, _ in batch for event in unit]
             db.execute("BEGIN IMMEDIATE")
-            db.execute(f"SELECT event_id FROM event WHERE event_id IN ({','.join('?' * len(new))})", [n[0].event_id for n in new]).fetchall()
+            db.execute(
+                f"SELECT event_id FROM event WHERE event_id IN ({','.join('?' * len(new))})", [n[0].event_id for n in new]
+            ).fetchall()
             streams = dict(
-                db.execute(f"SELECT stream, version FROM stream WHERE stream IN ({','.join('?' * len(new))})", [n[1] for n in new]).fetchall()
+                db.execute(
+                    f"SELECT stream, version FROM stream WHERE stream IN ({','.join('?' * len(new))})", [n[1] for n in new]
+                ).fetchall()
             )
             rows, attaches = [], {}
             for event, stream, payload in new:
@@ -139,23 +143,16 @@ class RawWriter:
                 leaf = hashlib.sha256(f"{seq}{stream}{streams[stream]}{event.event_id}".encode() + hashed).digest()
                 link = hashlib.sha256(link + leaf).digest()
                 now = time.time_ns()
-                rows.append((seq, stream, streams[stream], event.event_id, event.event.type, 1, now, now, 0, payload.decode(), salt, hashed, link))
-                row: list[object] = [0] * len(names)
-                row[:2] = [stream, seq]
-                row[2:] = [("x" if isinstance(self, object) else 0) if name not in _NUMBERS else 0 for name in names[2:]]
-                attaches[stream] = row
+                rows.append(
+                    (seq, stream, streams[stream], event.event_id, event.event.type, 1, now, now, 0, payload.decode(), salt, hashed, link)
+                )
+                attaches[stream] = [stream if name == "attach" else seq if name == "seq" else default for name, default in columns]
             db.executemany("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
             db.executemany("INSERT OR REPLACE INTO stream VALUES (?,?,'')", list(streams.items()))
-            db.executemany(attach_sql, [[*row[:1], seq - index, *row[2:]] for index, row in enumerate(attaches.values())])
+            db.executemany(attach_sql, list(attaches.values()))
             db.execute("COMMIT")
             for unit, future in batch:
                 future.set_result([0] * len(unit))
-
-
-_NUMBERS = {
-    "seq", "first_seq", "decided_ns", "rank", "world", "uid", "proof_seq", "ended_ns", "mapped_bytes", "copied_bytes", "map_ms",
-    "fallback_bytes", "fallback_s", "idle_bytes",
-}  # fmt: skip
 
 
 def measure(seconds: float, directory: Path) -> dict[str, dict[str, float]]:

@@ -1,7 +1,7 @@
 """`make bench`: runs every program of this folder, each in a process of its own, and prints one table.
 
-A program takes `--json` and prints one list of rows: {"what", "value", "unit", "goal"}; `goal` may be empty. Ratios within one run
-are what counts: the numbers of a loaded machine say little. Nothing here is part of the test suite.
+A program takes `--json` and prints one list of rows: {"what", "value", "unit", "goal"}; `goal` may be empty. Ratios
+within one run are what counts: the numbers of a loaded machine say little. Nothing here is part of the test suite.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def main() -> int:
         try:
             if done.returncode:
                 raise ValueError(f"exit code {done.returncode}")
-            found = json.loads(done.stdout)
-            rows += [{"bench": name, **row} for row in (found if isinstance(found, list) else found["rows"])]
+            rows += [{"bench": name, **row} for row in _rows(json.loads(done.stdout))]
         except (ValueError, KeyError, TypeError) as error:
             failed += 1
             sys.stderr.write(f"bench/{name}.py: {error}\n{done.stderr[-1000:]}")
@@ -43,6 +42,19 @@ def main() -> int:
     else:
         sys.stdout.write(f"{machine()}\n\n{markdown(rows)}")
     return 1 if failed else 0
+
+
+def _rows(found: Any) -> list[dict[str, Any]]:
+    """Rows as they are, or made from {"results": {name: {figure with its unit: value}}}."""
+    if isinstance(found, list):
+        return found
+    units = {"_ms": "ms", "_per_s": "1/s"}
+    rows = []
+    for name, figures in found["results"].items():
+        for figure, value in figures.items():
+            suffix = next((end for end in units if figure.endswith(end)), "")
+            rows.append({"what": f"{name}: {figure.removesuffix(suffix)}", "value": value, "unit": units.get(suffix, "")})
+    return rows
 
 
 def machine() -> str:

@@ -130,10 +130,14 @@ def attaches(since: str | None, until: str | None, launch: str | None, limit: in
         _print_attaches(ledger.attaches(_window(since, until, launch, limit)), "No attach was recorded.")
 
 
-LAUNCH_HELP = "How one launch went: how many of its ranks have their weights from the daemon, and why not the others.\n\nExits with 1 when incomplete.\n\n"
+LAUNCH_HELP = """How one launch went: how many of its ranks have their weights from the daemon, and why not the others.
+
+Exits with 1 when incomplete.
+
+"""
 
 
-@audit.command("launch", help=LAUNCH_HELP + example("wcache audit launch l-1f2e3d4c"))
+@audit.command("launch", help=LAUNCH_HELP + example("wcache audit launch l-1f2e3d4c"), short_help="How one launch went, rank by rank.")
 @click.argument("launch_id", metavar="ID")
 @_format
 def launch(launch_id: str, format_: str | None) -> int:
@@ -146,14 +150,17 @@ def launch(launch_id: str, format_: str | None) -> int:
 FALLBACK_HELP = "Attaches that were not mapped, and why: fallbacks to disk with what the daemon held idle meanwhile, and strict misses.\n\n"
 
 
-@audit.command("fallbacks", help=FALLBACK_HELP + example("wcache audit fallbacks --since 7d"))
+@audit.command(
+    "fallbacks", help=FALLBACK_HELP + example("wcache audit fallbacks --since 7d"), short_help="Attaches that were not mapped, and why."
+)
 @_window_options
 @_format
 def fallbacks(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> None:
     with _open() as ledger:
         rows = ledger.fallbacks(_window(since, until, launch, limit))
     columns = (
-        "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "detail", "fallback_bytes", "fallback_s", "idle_bytes",
+        "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "detail",
+        "fallback_bytes", "fallback_s", "idle_bytes",
     )  # fmt: skip
     print_rows(rows, columns, empty="Every attach was mapped.")
 
@@ -175,13 +182,17 @@ WRONG_HELP = """Hits that served other weights than were asked for, as far as th
 """
 
 
-@audit.command("wrong-hits", help=WRONG_HELP + example("wcache audit prove", "wcache audit wrong-hits"))
+@audit.command(
+    "wrong-hits",
+    help=WRONG_HELP + example("wcache audit prove", "wcache audit wrong-hits"),
+    short_help="Hits that served other weights than asked for.",
+)
 @_window_options
 @_format
 def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> int:
     with _open() as ledger:
         rows = ledger.wrong_hits(_window(since, until, launch, limit))
-        waiting = ledger.summary()["unproven_below_pinned"]
+        waiting = ledger.unproven_count()
     hint = f"No wrong hit is known; {waiting} hits below pinned are unproven (wcache audit prove)." if waiting else "No wrong hit is known."
     _print_attaches(rows, hint, without=("decision", "reason"))
     return EXIT_FINDING if rows else EXIT_OK
@@ -193,8 +204,11 @@ def trust(format_: str | None) -> None:
     print_grants()
 
 
+TIMELINE_HELP = "Every event of a residency, and of the attaches that were decided on it.\n\n"
+
+
 @audit.command(
-    "timeline", help="Every event of a residency and of the attaches that got it.\n\n" + example("wcache audit timeline r-1f2e3d4c")
+    "timeline", help=TIMELINE_HELP + example("wcache audit timeline r-1f2e3d4c"), short_help="Everything that happened to a residency."
 )
 @click.argument("residency")
 @_format
@@ -219,7 +233,7 @@ AT_HELP = (
 )
 
 
-@audit.command("at", help=AT_HELP + example("wcache audit at 2026-11-29T14:00:00Z"))
+@audit.command("at", help=AT_HELP + example("wcache audit at 2026-11-29T14:00:00Z"), short_help="What was resident and mapped at a moment.")
 @click.argument("moment", metavar="TIME")
 @_format
 def at(moment: str, format_: str | None) -> None:
@@ -252,7 +266,7 @@ def at(moment: str, format_: str | None) -> None:
 EXPLAIN_HELP = "One event in plain sentences; of a decision what was asked, the evidence, the reason, and what would have changed it.\n\n"
 
 
-@audit.command("explain", help=EXPLAIN_HELP + example("wcache audit explain 42"))
+@audit.command("explain", help=EXPLAIN_HELP + example("wcache audit explain 42"), short_help="One event in plain sentences.")
 @click.argument("seq", type=click.IntRange(min=1))
 @_format
 def explain(seq: int, format_: str | None) -> None:
@@ -275,7 +289,11 @@ Exits with 1 when a hit was refuted.
 """
 
 
-@audit.command("prove", help=PROVE_HELP + example("wcache audit prove", "wcache audit prove 42 57"))
+@audit.command(
+    "prove",
+    help=PROVE_HELP + example("wcache audit prove", "wcache audit prove 42 57"),
+    short_help="Look at hits afterwards: proved or refuted?",
+)
 @click.argument("seqs", metavar="[SEQ]...", nargs=-1, type=click.IntRange(min=1))
 @click.option("--all", "every", is_flag=True, help="Every unproven hit, whatever its tier.")
 @_format
@@ -286,7 +304,7 @@ def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:
 
     settings = current_app().settings()
     with Ledger.open(settings.ledger, create=False) as ledger, progress("hash") as update:
-        found = list(proving(ledger, seqs, every=every, policy=settings.policy, progress=lambda done, total: update(done, total, "")))
+        found = list(proving(ledger, seqs, every=every, policy=settings.policy, progress=update))
     rows = [msgspec.to_builtins(item) for item in found]
     print_rows(rows, ("seq", "checkpoint", "tier", "proof", "why"), empty="No unproven hit below pinned.")
     return EXIT_FINDING if any(item.proof is Proof.REFUTED for item in found) else EXIT_OK

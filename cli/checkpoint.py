@@ -18,6 +18,7 @@ from wcache.core.model.vocabulary import SCALE, Outcome, Tier
 
 if TYPE_CHECKING:
     from wcache.core.model.evidence import Fingerprint
+    from wcache.core.wire.messages import Progress
 
 FINGERPRINT_HELP = """Take evidence about a checkpoint's content.
 
@@ -38,7 +39,7 @@ def fingerprint(checkpoint: str, tier: str, revision: str | None, record: bool) 
 
     settings = current_app().settings()
     with progress(f"{tier} {checkpoint}") as update:
-        taken = take_fingerprint(settings, checkpoint, Tier(tier), revision=revision, progress=lambda done, total: update(done, total, ""))
+        taken = take_fingerprint(settings, checkpoint, Tier(tier), revision=revision, progress=update)
     seq = None
     if record:
         with Ledger.open(settings.ledger) as ledger:
@@ -63,7 +64,7 @@ def _fingerprint_text(taken: Fingerprint, seq: int | None) -> str:
             "file system": taken.location.fs_kind if taken.location else None,
             "covers": f"{size(cover.covered_bytes)} of {size(cover.total_bytes)}{part}",
             "cost": f"{cover.stats} stats, {cover.files_opened} opens, {size(cover.read_bytes)} read, {duration(cover.seconds)}",
-            "sees a changed 4 KiB page": f"{100 * cover.chance_4k:.2g} % of the time" if taken.tier is Tier.SAMPLED else None,
+            "sees a changed 4 KiB page": f"{100 * cover.chance_4k:.3g} % of the time" if taken.tier is Tier.SAMPLED else None,
             "not pinnable": taken.not_pinnable,
             "reuses": taken.reuses,
             "grant": taken.grant,
@@ -111,7 +112,12 @@ def check(
         policy["on_miss"] = "strict"
     settings = current_app().settings(**policy)
     began_s = time.monotonic()
-    result = dry_run(checkpoint, settings=settings, revision=revision, device=device, dtype=dtype, read=read)
+    with progress(f"hash {checkpoint}") as update:
+
+        def show(message: Progress) -> None:
+            update(message.done_bytes, message.total_bytes, message.phase)
+
+        result = dry_run(checkpoint, settings=settings, revision=revision, device=device, dtype=dtype, read=read, on_progress=show)
     document: dict[str, Any] = msgspec.to_builtins(result)
     cost: dict[str, Any] = document.get("cost") or {}
     text = table.fields(

@@ -36,12 +36,18 @@ def examine(settings: Settings) -> list[Finding]:
     """All checks, in the order in which they build on each other. None raises: a check that cannot be done is a finding."""
     findings = []
     for check in _CHECKS:
-        try:
-            findings += list(check(settings))
-        except WcacheError as error:
-            findings.append(Finding(check=_name(check), state="fail", found=str(error), remedy=error.remedy))
-        except Exception as error:  # a machine may be odd in any way; the other checks still count
-            findings.append(Finding(check=_name(check), state="warn", found=f"could not be checked: {type(error).__name__}: {error}"))
+        findings += _carried_out(check, settings)
+    return findings
+
+
+def _carried_out(check: Callable[[Settings], Iterator[Finding]], settings: Settings) -> list[Finding]:
+    findings: list[Finding] = []
+    try:
+        findings.extend(check(settings))
+    except WcacheError as error:
+        findings.append(Finding(check=_name(check), state="fail", found=str(error), remedy=error.remedy))
+    except Exception as error:  # a machine may be odd in any way; the other checks still count
+        findings.append(Finding(check=_name(check), state="warn", found=f"could not be checked: {type(error).__name__}: {error}"))
     return findings
 
 

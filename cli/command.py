@@ -24,7 +24,7 @@ class App:
     """The one object behind a run of `wcache`: where things lie, and whether the answer is for a program."""
 
     def __init__(self) -> None:
-        self.places: dict[str, str] = {}
+        self.places: dict[str, Any] = {}
         self.json = False
 
     def settings(self, **policy: Any) -> Settings:
@@ -99,11 +99,11 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        if not self.lazy:
-            super().format_commands(context, formatter)
-            return
+        """Whole first sentences: click would cut them off at the width of the terminal."""
+        lines = [(name, line) for name, (_, line) in self.lazy.items()]
+        lines += [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+            formatter.write_dl(lines)
 
 
 def example(*lines: str) -> str:

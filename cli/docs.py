@@ -12,7 +12,7 @@ from wcache.core.model import errors
 
 _EXIT_TEXT = {
     "EXIT_OK": "done; for `check`: a hit",
-    "EXIT_FINDING": "the command worked and found what it looks for: a wrong hit, a refuted hit, an incomplete launch, a problem; for `check`: a fallback",
+    "EXIT_FINDING": "the command worked and found something: a wrong hit, an incomplete launch, a problem; for `check`: a fallback",
     "EXIT_USAGE": "a command line or setting that cannot be meant",
     "EXIT_CHECKPOINT": "the checkpoint is invalid, unreadable, or changed meanwhile",
     "EXIT_NOT_FOUND": "nobody knows this residency, launch, seq, grant or ledger",
@@ -47,8 +47,9 @@ def render_cli_reference() -> str:
     lines = [
         "# Command line",
         "",
-        "Made from the commands by `make docs`. Every command takes `--json` (one JSON document on stdout) and `--help`. Errors are one line on",
-        'stderr, `wcache: what, where; what to do`, and with `--json` also `{"error": {"code", "what", "where", "remedy", "detail"}}` on stdout.',
+        "Made from the commands by `make docs`. Every command takes `--json` (one JSON document on stdout) and `--help`. Errors are one",
+        "line on stderr, `wcache: where: what; what to do`, and with `--json` also an object on stdout:",
+        '`{"error": {"code", "what", "where", "remedy", "detail"}}`.',
         "",
         "## Exit codes",
         "",

@@ -37,7 +37,8 @@ def upgrade() -> None:
 
 VERIFY_HELP = """Rebuild the ledger's chain, state and projections, and report every problem by seq and class.
 
-Exits with 1 when there are problems. Rows removed at the very end, or a whole file written anew, cannot be seen without a signed checkpoint.
+Exits with 1 when there are problems. Rows removed at the very end, or a whole file written anew, cannot be seen without a signed
+checkpoint.
 
 """
 
@@ -48,7 +49,7 @@ def verify() -> int:
 
     path = current_app().settings().ledger
     with progress("verify", unit="events") as update:
-        report = examine(path, lambda done, total: update(done, total, ""))
+        report = examine(path, update)
     return _print_report(report, {"ledger": str(path)})
 
 
@@ -73,5 +74,5 @@ def backup(target: Path) -> int:
 
     path = current_app().settings().ledger
     with progress("verify the copy", unit="events") as update:
-        report = copy(path, target, lambda done, total: update(done, total, ""))
+        report = copy(path, target, update)
     return _print_report(report, {"ledger": str(path), "backup": str(target)})

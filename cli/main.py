@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
@@ -90,11 +91,13 @@ def run(arguments: Sequence[str]) -> int:
     except click.Abort:
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        if _wants_json(arguments):
-            return _report(UsageError(error.format_message(), remedy="see --help"), arguments)
-        error.show()
-        return error.exit_code
-    except BrokenPipeError:
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+            return error.exit_code
+        context = getattr(error, "ctx", None)
+        remedy = f"see `{context.command_path if context else 'wcache'} --help`"
+        return _report(UsageError(error.format_message().rstrip("."), remedy=remedy), arguments)
+    except (BrokenPipeError, SystemExit):  # click's own way out when a pipe breaks is the latter
         # The reader went away: what it did not read is not wanted. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141  # 128 + SIGPIPE, as the shell reports other tools
@@ -105,4 +108,5 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """Entry point of the console script."""
+    gc.disable()  # a command lives for seconds and may print a million rows; collecting cycles among them would take longer than the rest
     sys.exit(run(sys.argv[1:]))

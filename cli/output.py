@@ -11,7 +11,7 @@ import msgspec
 
 from wcache.cli import table
 from wcache.cli.command import current_app
-from wcache.cli.text import csv_cell, short, tail
+from wcache.cli.text import csv_cell, short, size, tail
 
 FORMATS = ("table", "json", "jsonl", "csv")
 
@@ -67,7 +67,12 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
         shown["time"] = f"{shown['time'][:19]}Z"
     for name in ("launch", "attach", "residency", "grant"):
         if shown.get(name):
-            shown[name] = shown[name][:10]
+            shown[name] = shown[name][: 8 if name == "launch" else 10]
+    for name, value in shown.items():
+        if isinstance(value, float):
+            shown[name] = f"{value:.2f}"
+        elif name.endswith("_bytes") and isinstance(value, int):
+            shown[name] = size(value)
     if shown.get("checkpoint"):
         shown["checkpoint"] = tail(shown["checkpoint"])
     return shown

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-Update = Callable[[int, int, str], None]
-"""(done bytes or items, of how many, phase)"""
+
+class Update(Protocol):
+    """What is done, of how much, and in which phase."""
+
+    def __call__(self, done: int, total: int, phase: str = "") -> None: ...
+
+
+def _nothing(done: int, total: int, phase: str = "") -> None:
+    pass
 
 
 @contextmanager
 def progress(what: str, *, unit: str = "bytes") -> Iterator[Update]:
     """Yields a function to call with what is done; it draws nothing unless stderr is a terminal. `unit` is bytes or a plural noun."""
     if not sys.stderr.isatty():
-        yield lambda done, total, phase="": None
+        yield _nothing
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -23,4 +31,8 @@ def progress(what: str, *, unit: str = "bytes") -> Iterator[Update]:
     name = TextColumn("{task.description}", markup=False)
     with Progress(name, BarColumn(), *numbers, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total, phase="": bar.update(task, completed=done, total=total, description=f"{what} {phase}".strip())
+
+        def update(done: int, total: int, phase: str = "") -> None:
+            bar.update(task, completed=done, total=total, description=f"{what} {phase}".strip())
+
+        yield update

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,8 +11,11 @@ from typing import Any
 from wcache.cli.text import escape, width
 
 _PIPE_WIDTH = 120
-_BREAK_AFTER = re.compile(r"(?<=[_/\-T ])")
-_HARD_MIN = 8
+_BREAK_AFTER = re.compile(r"(?<=[_/ ])|(?<=\dT)")
+_WORD_MAX = 12
+_TORN_MIN = 8
+_TEARABLE = frozenset({"checkpoint", "engine", "about", "what", "why", "detail", "reason", "found", "remedy"})
+"""Columns of paths and prose, where a torn word is still read."""
 
 _RED, _GREEN, _YELLOW, _DIM, _BOLD, _RESET = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 _COLOURS = {
@@ -33,6 +35,8 @@ def bold(text: str) -> str:
 
 
 def _terminal_width() -> int:
+    import shutil
+
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
     return _PIPE_WIDTH
@@ -65,26 +69,26 @@ def _fold(text: str, limit: int) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()] or [""]
 
 
-def _least(texts: Sequence[str], name: str) -> int:
-    """The narrowest a column may get before words are torn apart anywhere; paths and prose may be torn."""
-    pieces = [piece.rstrip() for text in (*texts, name) for piece in _BREAK_AFTER.split(text)]
-    longest = max(map(width, pieces), default=0)
-    return max(min(longest, 12), min(_HARD_MIN, max(map(width, (*texts, name)), default=0)))
+def _least(texts: Sequence[str], name: str, *, tear: bool) -> int:
+    """The narrowest that a column may get: its longest word, or less where words may be torn."""
+    head = max(width(word.rstrip()) for word in _BREAK_AFTER.split(name))
+    longest = max((width(word.rstrip()) for text in texts for word in _BREAK_AFTER.split(text)), default=0)
+    return max(head, min(longest, _TORN_MIN if tear and name in _TEARABLE else _WORD_MAX))
 
 
 def _widths(columns: Sequence[str], body: Sequence[Sequence[str]], total: int) -> tuple[list[int], int] | None:
     """Column widths and the gap between them, or None where the table cannot be read at this width."""
     texts = [[row[n] for row in body] for n in range(len(columns))]
     wanted = [max(map(width, (*cells, name))) for cells, name in zip(texts, columns, strict=True)]
-    least = [min(_least(cells, name), want) for cells, name, want in zip(texts, columns, wanted, strict=True)]
-    for gap in (2, 1):
+    for tear, gap in ((False, 2), (False, 1), (True, 2), (True, 1)):
+        least = [min(_least(cells, name, tear=tear), want) for cells, name, want in zip(texts, columns, wanted, strict=True)]
         room = total - gap * (len(columns) - 1)
         if sum(least) > room:
             continue
         found = list(wanted)
         while sum(found) > room:
-            widest = max((n for n in range(len(found)) if found[n] > least[n]), key=lambda n: found[n] - least[n])
-            found[widest] -= 1
+            slackest = max(range(len(found)), key=lambda n: found[n] - least[n])
+            found[slackest] -= 1
         return found, gap
     return None
 

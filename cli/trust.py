@@ -80,9 +80,7 @@ def grant(
     with Ledger.open(settings.ledger) as ledger:
         if checkpoint is not None:
             with progress(f"hash {checkpoint}") as update:
-                made, seq = trusting.grant_checkpoint(
-                    ledger, checkpoint, terms, settings.policy, revision=revision, progress=lambda done, total: update(done, total, "")
-                )
+                made, seq = trusting.grant_checkpoint(ledger, checkpoint, terms, settings.policy, revision=revision, progress=update)
         elif residency is not None:
             made, seq = trusting.grant_residency(ledger, residency, terms)
         elif store is not None:

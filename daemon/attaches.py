@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wcache.core.model.decide import Decision, Request, decide
-from wcache.core.model.errors import LedgerError, LedgerUnavailable, ProtocolError, RequestRefused, UsageError, WcacheError
+from wcache.core.model.errors import (
+    EventIdReused,
+    LedgerError,
+    LedgerUnavailable,
+    ProtocolError,
+    RequestRefused,
+    UsageError,
+    WcacheError,
+    WrongExpectedVersion,
+)
 from wcache.core.model.events import (
     EVENT_TYPES,
     AttachDecided,
@@ -220,7 +229,7 @@ def _conclude(
 ) -> None:
     """The ledger has answered: hand over, or say why not."""
     seq: int | None = None
-    if isinstance(outcome, LedgerUnavailable):
+    if isinstance(outcome, LedgerError) and not isinstance(outcome, (WrongExpectedVersion, EventIdReused)):
         serve = decision.outcome is Outcome.HIT and attach.begin.policy.on_ledger_failure == "serve"
         if not (serve and server.recorder.keep(unit)):
             decision = _unrecorded(server, connection, attach, request, decision, outcome)

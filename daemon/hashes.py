@@ -42,13 +42,11 @@ def request_hash(server: Server, connection: Connection, request: HashRequest, f
     connection.parts.extend(fds)
     location = request.location
     expected = len(location.files) + (location.index is not None)
-    if len(connection.parts) > min(expected, _FILES_MAX):
-        raise ProtocolError(f"more than {min(expected, _FILES_MAX)} descriptors came to be hashed", where=location.root)
-    if request.more:
+    if request.more and len(connection.parts) < expected <= _FILES_MAX:
         connection.proceed()
         return
     parts, connection.parts = connection.parts, []
-    if len(parts) != expected:
+    if request.more or len(parts) != expected:
         close_fds(parts)
         raise ProtocolError(f"{len(parts)} descriptors came to be hashed, {expected} are needed", where=location.root)
     found = next((one for one in server.hashes if one.key == location.key()), None)

@@ -16,7 +16,7 @@ from wcache.daemon.recorder import new_event
 from wcache.ledger.knowledge import Knowledge
 from wcache.ledger.store import Ledger
 
-BACKLOG = 128
+BACKLOG = 1024
 
 
 class InstanceLock:
@@ -42,8 +42,9 @@ class InstanceLock:
         os.close(self._fd)
 
 
-def prepare_directory(path: Path) -> None:
-    """Make it 0700, or refuse one that others own or may enter: whoever can replace the socket can hand out other weights."""
+def prepare_directory(path: Path, others_may: int = 0) -> None:
+    """Make it 0700, or refuse one that others own, or in which they may do more than the mode bits `others_may`: whoever can replace
+    the socket can hand out other weights."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()
@@ -53,9 +54,9 @@ def prepare_directory(path: Path) -> None:
         raise UsageError("this is no directory", where=str(path))
     if found.st_uid != os.geteuid():
         raise RequestRefused(f"the directory belongs to uid {found.st_uid}, not {os.geteuid()}", where=str(path), remedy="use another one")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        mode = stat.S_IMODE(found.st_mode)
-        raise RequestRefused(f"others may enter the directory (mode {mode:04o})", where=str(path), remedy=f"chmod 700 {path}")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077 & ~others_may:
+        raise RequestRefused(f"others may use the directory (mode {mode:04o})", where=str(path), remedy=f"chmod 700 {path}")
 
 
 def listen(settings: Settings) -> socket.socket:

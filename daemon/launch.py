@@ -27,7 +27,7 @@ def start_background(settings: Settings, *, timeout_s: float = START_TIMEOUT_S) 
 
     Raises what the server could not start for (DaemonRunning, ...), or DaemonUnreachable when it says nothing in time.
     """
-    prepare_directory(settings.state_dir)
+    prepare_directory(settings.state_dir, others_may=0o055)
     log_path = settings.state_dir / LOG_NAME
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     try:

@@ -65,7 +65,7 @@ def start_load(server: Server, connection: Connection, request: LoadRequest) -> 
             return
     if len(server.loads) >= LOADS_MAX:
         raise RequestRefused(f"{LOADS_MAX} loads are running", remedy="wait for one of them", detail="busy")
-    asked = Identity(request.spelling, commit=request.revision)
+    asked = Identity(request.spelling)
     residency = Residency(residency=f"r-{secrets.token_hex(8)}", asked=asked, served=asked, device=request.device)
     load = Load(request, residency)
     order = orders.LoadOrder(spelling=request.spelling, revision=request.revision, state_dir=str(server.settings.state_dir))
@@ -87,7 +87,7 @@ def _report(server: Server, load: Load, report: orders.Report, fds: tuple[int, .
     elif isinstance(report, orders.Phase):
         load.phase = report
         now_s = time.monotonic()
-        for waiter in load.waiters:
+        for waiter in list(load.waiters):
             waiter.tell_progress(now_s, 0.1)
     elif isinstance(report, orders.Filled):
         _take(server, load, report.segments, fds)
@@ -107,7 +107,7 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     for running in server.loads:
         if running is not load and running.opened is not None and running.opened.location.key() == key:
             _abandon(server, load)
-            for waiter in load.waiters:
+            for waiter in list(load.waiters):
                 running.wait(waiter)
             return
     load.opened = opened
@@ -252,21 +252,24 @@ def _end(server: Server, load: Load, failure: Failure | None) -> None:
 
 
 def _fail(server: Server, load: Load, failure: Failure) -> None:
-    fail_load(server, load, failure)
-    for waiter in list(load.waiters):
-        waiter.reply(failure)
-
-
-def fail_load(server: Server, load: Load, failure: Failure) -> None:
-    """End it, keep nothing, and put it on record."""
+    """End it, keep nothing, put it on record, and then tell those who wait."""
     _abandon(server, load)
     where = f"{failure.where}: " if failure.where else ""
-    server.recorder.observe(
-        LoadFailed(
-            residency=load.residency.residency,
-            asked=load.residency.asked,
-            code=failure.code,
-            message=f"{where}{failure.what}",
-            detail=failure.detail,
-        )
+    event = LoadFailed(
+        residency=load.residency.residency,
+        asked=load.residency.asked,
+        code=failure.code,
+        message=f"{where}{failure.what}",
+        detail=failure.detail,
     )
+
+    def then() -> None:
+        for waiter in list(load.waiters):
+            waiter.reply(failure)
+
+    server.recorder.observe(event, then=then)
+
+
+def stop_load(server: Server, load: Load) -> None:
+    """The daemon ends."""
+    _fail(server, load, Failure(code="refused", what="the daemon was stopped during the load", where=load.residency.asked.spelling))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import os
 import selectors
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+
+log = logging.getLogger("wcache")
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -69,7 +72,7 @@ class Loop:
         while self._running:
             for key, ready in self._selector.select(self._timeout_s()):
                 if self._selector.get_map().get(key.fd) is key:  # an earlier callback of this round may have unwatched it
-                    key.data(ready)
+                    _guarded(key.data, ready)
             self._run_posted()
             self._run_timers()
 
@@ -95,11 +98,19 @@ class Loop:
 
     def _run_posted(self) -> None:
         for _ in range(len(self._posted)):  # what these post waits for the next round
-            self._posted.popleft()()
+            _guarded(self._posted.popleft())
 
     def _run_timers(self) -> None:
         now_s = time.monotonic()
         while self._timers and self._timers[0][0] <= now_s:
             call = heapq.heappop(self._timers)[2].call
             if call is not None:
-                call()
+                _guarded(call)
+
+
+def _guarded(call: Callable[..., None], *arguments: object) -> None:
+    """A defect in one callback must not end the process that holds everybody's weights."""
+    try:
+        call(*arguments)
+    except Exception:
+        log.exception("a defect in the daemon; it goes on")

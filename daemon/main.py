@@ -25,7 +25,7 @@ READY_LINE = b"READY\n"
 def serve(settings: Settings, ready_fd: int | None = None) -> None:
     """Take the lock, tell the ledger, listen, and serve until SIGTERM, SIGINT or a shutdown request. Raises WcacheError."""
     prepare_directory(settings.runtime_dir)
-    prepare_directory(settings.state_dir)
+    prepare_directory(settings.state_dir, others_may=0o055)  # what lies in it is 0600
     server = Server(settings, InstanceLock(settings.runtime_dir))
     signal.set_wakeup_fd(server.loop.wake_fd, warn_on_full_buffer=False)
 

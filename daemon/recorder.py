@@ -64,13 +64,14 @@ class Recorder:
             self.seq = max(self.seq or 0, outcome[-1])
         then(outcome)
 
-    def observe(self, *events: Event) -> None:
-        """For events that nobody waits for: appended, else journalled."""
+    def observe(self, *events: Event, then: Callable[[], None] = lambda: None) -> None:
+        """For events whose success changes nothing: appended, else journalled."""
         unit = [new_event(event) for event in events]
 
         def journalled(outcome: Outcome) -> None:
             if isinstance(outcome, LedgerUnavailable):
                 self.keep(unit)
+            then()
 
         self.append(unit, journalled)
 

@@ -40,7 +40,7 @@ from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, lea
 from wcache.daemon.connection import Connection
 from wcache.daemon.hashes import Hash, abandon_hash, request_hash
 from wcache.daemon.instance import InstanceLock, boot_id, bury_predecessors, listen
-from wcache.daemon.loads import Load, fail_load, start_load
+from wcache.daemon.loads import Load, start_load, stop_load
 from wcache.daemon.loop import READ, Loop
 from wcache.daemon.recorder import Outcome, Recorder, new_event
 from wcache.daemon.releases import release, shut_down
@@ -52,6 +52,7 @@ log = logging.getLogger("wcache")
 SWEEP_S = 0.5
 CONNECTIONS_MAX = 1024
 _ACCEPTS_PER_TURN = 16
+_ACCEPT_PAUSE_S = 0.2
 _REFUSED_EVERY_S = 60.0  # of one uid on record: a refused peer must not fill the ledger
 
 _HANDLERS: dict[type[Message], Callable[..., None]] = {
@@ -114,11 +115,7 @@ class Server:
         for hashing in list(self.hashes):
             abandon_hash(self, hashing)
         for load in list(self.loads):
-            failure = Failure(code="refused", what="the daemon was stopped during the load", where=load.residency.asked.spelling)
-            waiters = list(load.waiters)
-            fail_load(self, load, failure)
-            for waiter in waiters:
-                waiter.reply(failure)
+            stop_load(self, load)
         unit: list[Event] = [LeaseEnded(attach=lease.attach, how="daemon stopped") for lease in self.holdings.leases()]
         unit += [ResidencyLost(residency=one.residency, why="daemon stopped") for one in self.holdings.resident()]
         unit.append(DaemonStopped(instance=self.instance, by=by))
@@ -144,6 +141,10 @@ class Server:
         )
 
     def handle(self, connection: Connection, request: AnyRequest, fds: tuple[int, ...]) -> None:
+        if self.stopping:
+            close_fds(fds)
+            connection.close("the daemon is stopping")
+            return
         try:
             if isinstance(request, HashRequest):
                 request_hash(self, connection, request, fds)
@@ -156,6 +157,11 @@ class Server:
             connection.fail(error)
         except OSError as error:
             connection.fail(WcacheError(f"{error.strerror or error}", where=type(request).__name__))
+        except Exception:
+            log.exception("a defect while handling %s", type(request).__name__)
+            connection.fail(
+                WcacheError("a defect in the daemon", where=type(request).__name__, remedy="its log has the details; report it")
+            )
 
     def gone(self, connection: Connection, why: str) -> None:
         self._connections.discard(connection)
@@ -172,8 +178,9 @@ class Server:
                 sock, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # no descriptor left: the sweep closes idle connections
-                self._make_place()
+            except OSError:  # no descriptor left
+                if not self._make_place():
+                    self._pause_accepting()
                 return
             peer = peer_of(sock)
             if peer.uid != os.geteuid():
@@ -183,6 +190,19 @@ class Server:
                 sock.close()
                 continue
             self._connections.add(Connection(self.loop, self, sock, peer))
+
+    def _pause_accepting(self) -> None:
+        """The backlog waits: epoll would report it again and again."""
+        listener = self._listener
+        if listener is None:
+            return
+        self.loop.unwatch(listener.fileno())
+
+        def resume() -> None:
+            if self._listener is listener:
+                self.loop.watch(listener.fileno(), READ, self._accept)
+
+        self.loop.call_later(_ACCEPT_PAUSE_S, resume)
 
     def _refuse(self, sock: socket.socket, peer: Peer) -> None:
         why = f"this daemon serves uid {os.geteuid()} only"

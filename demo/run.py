@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import recipes
-from story import Story
+from story import TABLE_WIDTH, WIDTH, Story
 
 from wcache.core.checkpoint.identity import filesystem_kind, pinnable
 from wcache.core.settings import SOCKET_NAME, SUN_PATH_MAX
@@ -57,7 +57,7 @@ def _environ(run_dir: Path) -> dict[str, str]:
         "WCACHE_STATE_DIR": str(run_dir / "state"),
         "WCACHE_CONFIG": str(config),
         "HF_HUB_OFFLINE": "1",
-        "COLUMNS": "108",
+        "COLUMNS": str(max(WIDTH, shutil.get_terminal_size(fallback=(TABLE_WIDTH, 24)).columns)),
         "PYTHONWARNINGS": "ignore",
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WIDTH = 112
+WIDTH = 120
+TABLE_WIDTH = 176  # where nobody's terminal sets a limit: wide enough for the commands' tables
 BOLD, DIM, GREEN, RED, PLAIN = "1", "2", "32", "31", "0"
 
 
@@ -31,7 +33,10 @@ class Ran:
 
 
 class Story:
-    """Runs commands in `root` with `environ`, prints them, and counts the expectations that failed."""
+    """Runs commands in `root` with `environ`, prints them, and counts the expectations that failed.
+
+    Paths below `root` are shown relative to it, so that two runs can be compared.
+    """
 
     def __init__(self, root: Path, environ: dict[str, str]) -> None:
         self.root = root
@@ -71,10 +76,16 @@ class Story:
         ran = Ran(done.returncode, done.stdout, done.stderr)
         if shown:
             for line in (ran.err + ran.out).rstrip().splitlines():
-                self._line(f"    {line}")
+                self._line(f"    {self._relative(line)}".rstrip())
             if ran.code:
                 self._line(f"    (exit code {ran.code})", DIM)
         return ran
+
+    def _relative(self, line: str) -> str:
+        """A path below `root` as seen from there; in a table its column keeps its width."""
+        above = f"{self.root}/"
+        line = re.sub(rf"{re.escape(above)}(\S*)(?=  )", lambda found: found[1] + " " * len(above), line)
+        return line.replace(above, "")
 
     def ask(self, command: str) -> Any:
         """The JSON answer of a `wcache` command, for expectations; not shown."""

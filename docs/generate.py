@@ -186,28 +186,13 @@ def _error_types() -> list[type[errors.WcacheError]]:
 
 
 def render_errors() -> str:
-    lines = [NOTE, "# Errors and exit codes\n"]
-    lines.append("Only these leave public functions. `code` is stable; `detail` is a finer stable word (a rule, a reason, a field).\n")
+    lines = [NOTE, "# Errors\n"]
+    lines.append(
+        "Only these leave public functions. `code` is stable; `detail` is a finer stable word (a rule, a reason, a field).\n"
+        "[What the exit codes mean to a caller](cli.md#exit-codes).\n"
+    )
     rows = ((f"`{cls.__name__}`", f"`{cls.code}`", cls.exit_code, first_sentence(cls)) for cls in _error_types())
     lines.append(table(("error", "code", "exit code", "means"), rows))
-    lines.append("## Exit codes\n")
-    source = inspect.getsource(errors)
-    meanings = dict(re.findall(r"^(EXIT_\w+) = \d+ +# (.*)$", source, flags=re.M))
-    codes = {name: value for name, value in vars(errors).items() if name.startswith("EXIT_")}
-    usual = {
-        "EXIT_OK": "the command did what it was asked to do",
-        "EXIT_INTERRUPTED": "Ctrl+C",
-        "EXIT_INTERNAL": "a defect of wcache: please report it",
-    }
-    users: dict[int, list[str]] = {}
-    for cls in _error_types():
-        users.setdefault(cls.exit_code, []).append(f"`{cls.code}`")
-    lines.append(
-        table(
-            ("exit code", "means"),
-            ((value, usual.get(name) or meanings.get(name) or ", ".join(users.get(value, []))) for name, value in codes.items()),
-        )
-    )
     return "\n".join(lines)
 
 

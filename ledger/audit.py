@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,6 +30,17 @@ ATTACH_COLUMNS = (
 _A = schema.attach.c
 _R = schema.residency.c
 _E = schema.event.c
+
+_ATTACH_SELECTED = (
+    *(_A.decided_ns.label("time") if name == "time" else _A[name] for name in ATTACH_COLUMNS),
+    *(column for column in _A if column.name not in ATTACH_COLUMNS),
+)
+"""The promised columns first, in their order: JSON keeps it."""
+
+_UNPROVEN_BELOW_PINNED = _A.tier.in_([tier.value for tier in WEAK_TIERS]) & (_A.proof == Proof.UNPROVEN.value)
+_KNOWN_WRONG = (_A.proof == Proof.REFUTED.value) | (
+    _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
+)
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +98,9 @@ class Audit:
     def rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
         """All rows of a statement, as plain dictionaries."""
         with translated(self.path):
-            return [dict(row) for row in self._connection.execute(statement).mappings()]
+            result = self._connection.execute(statement)
+            names = list(result.keys())
+            return [dict(zip(names, row, strict=True)) for row in result]
 
     def scalar(self, statement: sa.Select[Any]) -> Any:
         found = self.rows(statement)
@@ -98,7 +111,7 @@ class Audit:
     def attaches(self, window: Window | None = None, *where: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
         """One row an attach, in the order of their decisions: ATTACH_COLUMNS and more. The last decision of an attach counts."""
         window = window or Window()
-        statement = sa.select(schema.attach).where(*where)
+        statement = sa.select(*_ATTACH_SELECTED).where(*where)
         if window.since_ns is not None:
             statement = statement.where(_A.decided_ns >= window.since_ns)
         if window.until_ns is not None:
@@ -115,23 +128,22 @@ class Audit:
         """Attaches that were not mapped, strict misses included: what each cost, and what the daemon held idle meanwhile."""
         return self.attaches(window, _A.decision != Outcome.HIT.value)
 
-    def hits(self, window: Window | None = None, *, unproven: bool = False, weak: bool = False) -> list[dict[str, Any]]:
-        """Hits; `weak` only those that rest on less than `pinned`, `unproven` only weak ones that nobody has looked at since."""
-        where = [_A.decision == Outcome.HIT.value]
-        if weak or unproven:
-            where.append(_A.tier.in_([tier.value for tier in WEAK_TIERS]))
-        if unproven:
-            where.append(_A.proof == Proof.UNPROVEN.value)
-        return self.attaches(window, *where)
+    def hits(self, window: Window | None = None, *, unproven: bool = False) -> list[dict[str, Any]]:
+        """Hits; with `unproven` only those that rest on less than `pinned` and that nobody has looked at since."""
+        return self.attaches(window, _A.decision == Outcome.HIT.value, *((_UNPROVEN_BELOW_PINNED,) if unproven else ()))
 
     def wrong_hits(self, window: Window | None = None) -> list[dict[str, Any]]:
         """Hits that are known to have served other weights than were asked for."""
-        differ = _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
-        return self.attaches(window, _A.decision == Outcome.HIT.value, (_A.proof == Proof.REFUTED.value) | differ)
+        return self.attaches(window, _A.decision == Outcome.HIT.value, _KNOWN_WRONG)
+
+    def unproven_count(self) -> int:
+        """How many hits below `pinned` nobody has looked at since."""
+        where = (_A.decision == Outcome.HIT.value, _UNPROVEN_BELOW_PINNED)
+        return int(self.scalar(sa.select(sa.func.count()).select_from(schema.attach).where(*where)) or 0)
 
     def attach_at(self, seq: int) -> dict[str, Any]:
         """The attach that the decision at `seq` (the first or the last one) belongs to. Raises NotFound."""
-        found = self.rows(sa.select(schema.attach).where((_A.seq == seq) | (_A.first_seq == seq)))
+        found = self.rows(sa.select(*_ATTACH_SELECTED).where((_A.seq == seq) | (_A.first_seq == seq)))
         if not found:
             raise NotFound("no decision of an attach has this seq", where=f"seq {seq}", remedy="`wcache audit attaches` lists them")
         return _attach_row(found[0])
@@ -189,36 +201,29 @@ class Audit:
         if window.launch is not None:
             spans.append(_A.launch == self.launch_id(window.launch))
 
-        def by(column: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> dict[str, int]:
-            statement = sa.select(column.label("word"), sa.func.count().label("number")).where(column.is_not(None), *spans, *where)
-            return {row["word"]: row["number"] for row in self.rows(statement.group_by(column).order_by(sa.desc("number"), column))}
-
-        hit = _A.decision == Outcome.HIT.value
-        differ = _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
-        weak = _A.tier.in_([tier.value for tier in WEAK_TIERS])
-
-        def count(*where: sa.ColumnElement[bool]) -> int:
-            return int(self.scalar(sa.select(sa.func.count()).select_from(schema.attach).where(*spans, *where)) or 0)
-
-        columns = (_A.idle_bytes, _A.fallback_bytes, _A.fallback_s, _A.mapped_bytes, _A.copied_bytes)
-        sums = self.rows(sa.select(*(sa.func.coalesce(sa.func.sum(column), 0).label(column.name) for column in columns)).where(*spans))[0]
-        gaps = [item.event for item in self.events(types=("ledger.gap",))]
+        # One pass over the attaches: they are grouped by everything that is counted.
+        sums = (_A.idle_bytes, _A.fallback_bytes, _A.fallback_s, _A.mapped_bytes, _A.copied_bytes)
+        words = (_A.decision, _A.reason, _A.tier, _A.proof, _A.state, _KNOWN_WRONG.label("wrong"))
+        statement = sa.select(*words, sa.func.count().label("number"), *(sa.func.sum(column).label(column.name) for column in sums))
+        groups = self.rows(statement.where(*spans).group_by(*words))
+        hits = [group for group in groups if group["decision"] == Outcome.HIT.value]
+        weak = {tier.value for tier in WEAK_TIERS}
+        open_states = {state.value for state in UNFINISHED}
+        gaps = [item.event for item in self.events(where=_E.stream == "ledger", types=("ledger.gap",))]
+        residencies = sa.select(_R.state, sa.func.count().label("number")).group_by(_R.state).order_by(_R.state)
         return {
             **self.head(),
-            "attaches": count(),
+            "attaches": _count(groups),
             "launches": int(self.scalar(sa.select(sa.func.count(sa.distinct(_A.launch))).where(*spans)) or 0),
-            "decisions": by(_A.decision),
-            "reasons": by(_A.reason),
-            "tiers": by(_A.tier, hit),
-            "proofs": by(_A.proof, hit),
-            "wrong_hits": count(hit, (_A.proof == Proof.REFUTED.value) | differ),
-            "unproven_below_pinned": count(hit, weak, _A.proof == Proof.UNPROVEN.value),
-            "unfinished": count(_A.state.in_([state.value for state in UNFINISHED])),
-            **sums,
-            "residencies": {
-                row["state"]: row["number"]
-                for row in self.rows(sa.select(_R.state, sa.func.count().label("number")).group_by(_R.state).order_by(_R.state))
-            },
+            "decisions": _count_by(groups, "decision"),
+            "reasons": _count_by(groups, "reason"),
+            "tiers": _count_by(hits, "tier"),
+            "proofs": _count_by(hits, "proof"),
+            "wrong_hits": _count(group for group in hits if group["wrong"]),
+            "unproven_below_pinned": _count(group for group in hits if group["tier"] in weak and group["proof"] == Proof.UNPROVEN.value),
+            "unfinished": _count(group for group in groups if group["state"] in open_states),
+            **{column.name: sum(group[column.name] or 0 for group in groups) for column in sums},
+            "residencies": {row["state"]: row["number"] for row in self.rows(residencies)},
             "gaps": {
                 "count": len(gaps),
                 "merged": sum(getattr(gap, "merged", 0) for gap in gaps),
@@ -263,7 +268,10 @@ class Audit:
         held = (_A.decided_ns <= moment_ns) & (_A.ended_ns.is_(None) | (_A.ended_ns > moment_ns))
         arrived = _A.state.in_(("granted", "mapped", "copied", "ended"))
         mapped = self.attaches(None, _A.decision == Outcome.HIT.value, held, arrived)
-        revoked = {item.stream.partition("/")[2] for item in self.events(types=("trust.revoked",)) if item.occurred_ns <= moment_ns}
+        taken_back = (
+            sa.select(schema.trust.c.grant).join(schema.event, _E.seq == schema.trust.c.revoked_seq).where(_E.occurred_ns <= moment_ns)
+        )
+        revoked = {row["grant"] for row in self.rows(taken_back)}
         grants = [
             row
             for row in self.trust(moment_ns)
@@ -335,12 +343,23 @@ class Audit:
         return None if body is None else msgspec.json.decode(body, type=Grant)
 
 
+def _count(groups: Iterable[dict[str, Any]]) -> int:
+    return sum(group["number"] for group in groups)
+
+
+def _count_by(groups: Iterable[dict[str, Any]], name: str) -> dict[str, int]:
+    """Word -> how many, the most frequent first."""
+    found: dict[str, int] = {}
+    for group in groups:
+        if group[name] is not None:
+            found[group[name]] = found.get(group[name], 0) + group["number"]
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
 def _attach_row(row: dict[str, Any]) -> dict[str, Any]:
-    first = {name: row.get(name) for name in ATTACH_COLUMNS if name != "time"}
-    ordered = {"seq": first.pop("seq"), "time": utc(row["decided_ns"]), **first}
-    rest = {name: value for name, value in row.items() if name not in ordered}
-    rest["evidence"] = msgspec.json.decode(rest["evidence"]) if rest.get("evidence") else []
-    return {**ordered, **rest}
+    row["time"] = utc(row["time"])
+    row["evidence"] = msgspec.json.decode(row["evidence"])
+    return row
 
 
 def _grant_row(grant: Grant, seq: int, state: str, revoked_seq: int | None, hits: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 """(bytes done, bytes in all)"""
 
 TRUSTED_ALGORITHM = "wcache-grant-1"
-_FRESH_WAIT_MAX_S = 3.0  # a file from the future would make it long
+FRESH_WAIT_MAX_S = 3.0  # a file from the future would make it long
 _KNOWN_TRIED = 4  # places are hashed again and again over the years: only the newest can still be unchanged
 
 
@@ -86,12 +86,16 @@ def hash_content(
     spelling: str, policy: Policy, grants: Iterable[Grant], *, revision: str | None = None, progress: Progress | None = None
 ) -> Fingerprint:
     """A `content` fingerprint: opens, checks and reads everything now."""
-    with hold_checkpoint(spelling, revision=revision) as held:
-        return hash_held(held, policy, grants, progress=progress)
+    reader = Reader()
+    with hold_checkpoint(spelling, revision=revision, reader=reader) as held:
+        return hash_held(held, reader, policy, grants, progress=progress)
 
 
-def hash_held(held: OpenCheckpoint, policy: Policy, grants: Iterable[Grant], *, progress: Progress | None = None) -> Fingerprint:
-    """As `hash_content`, of a checkpoint whose files are open. Waits up to 3 s for fresh files to age, so that they can be pinned."""
+def hash_held(
+    held: OpenCheckpoint, reader: Reader, policy: Policy, grants: Iterable[Grant], *, progress: Progress | None = None
+) -> Fingerprint:
+    """As `hash_content`, of a checkpoint that is open through `reader`. Waits up to 3 s for fresh files to age, so that they can be
+    pinned."""
     done = 0
     total = held.checkpoint.total_bytes
 
@@ -103,9 +107,9 @@ def hash_held(held: OpenCheckpoint, policy: Policy, grants: Iterable[Grant], *, 
 
     return content_fingerprint(
         held,
-        Reader(),
+        reader,
         progress=advance,
-        wait_fresh=lambda wait_s: time.sleep(min(wait_s, _FRESH_WAIT_MAX_S)),
+        wait_fresh=lambda wait_s: time.sleep(min(wait_s, FRESH_WAIT_MAX_S)),
         network_fs=policy.network_fs,
         store_granted=store_granted(grants, held.checkpoint.location.root, time.time_ns()),
     )

@@ -179,7 +179,7 @@ def evidence_line(taken: Fingerprint) -> str:
     cost = f"{cover.stats} stats, {cover.files_opened} files opened, {cover.read_bytes} bytes read, {cover.seconds * 1000:.1f} ms"
     text = f"{taken.tier} {taken.digest[:16]}"
     if taken.tier is Tier.SAMPLED and cover.total_bytes:
-        text += f", {cover.samples} samples, a changed 4 KiB page is seen {100 * cover.chance_4k:.2g} % of the time"
+        text += f", {cover.samples} samples, a changed 4 KiB page is seen {100 * cover.chance_4k:.3g} % of the time"
     elif taken.tier is Tier.TRUSTED:
         age = f", {taken.age_s:.0f} s old" if taken.age_s is not None else ""
         text += f", by grant {taken.grant}, reusing fingerprint {taken.reuses}{age}"

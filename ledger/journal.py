@@ -6,7 +6,6 @@ Event ids are assigned before the line is written, so merging twice is merging o
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -18,6 +17,7 @@ import msgspec
 
 from wcache.core.model.errors import EventIdReused, LedgerError, LedgerUnavailable, WcacheError
 from wcache.core.model.events import Event, LedgerGap, decode_payload, encode_payload
+from wcache.ledger.lock import FileLock
 from wcache.ledger.store import Ledger, NewEvent, Unit
 
 MAX_BYTES = 16 << 20
@@ -56,6 +56,7 @@ class Journal:
     def __init__(self, path: Path | str, max_bytes: int = MAX_BYTES) -> None:
         self.path = Path(path)
         self.max_bytes = max_bytes
+        self._lock = FileLock(self.path.with_name(self.path.name + ".lock"))
 
     def write(self, unit: Unit) -> None:
         """Appends a unit. Raises LedgerUnavailable where the cap or the disk does not allow it; the loss is counted if that still fits."""
@@ -113,7 +114,10 @@ class Journal:
 
     @contextmanager
     def _open(self, *, create: bool) -> Iterator[int]:
-        """The file, locked against other processes; -1 where it is absent and `create` is not set."""
+        """The file, locked against other processes; -1 where it is absent and `create` is not set.
+
+        Raises LedgerUnavailable where the lock or the file cannot be had.
+        """
         try:
             if create:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,8 +128,8 @@ class Journal:
         except OSError as error:
             raise self._failed(error) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
+            with self._lock.held():
+                yield descriptor
         except OSError as error:
             raise self._failed(error) from error
         finally:

@@ -30,6 +30,7 @@ class Accepted(msgspec.Struct, frozen=True):
     occurred_ns: int
     recorded_ns: int
     late: bool
+    stream: str
     event: ev.Event
     state: StreamState
     """The stream's state after the event."""
@@ -248,7 +249,7 @@ def project(connection: Connection, accepted: Sequence[Accepted]) -> None:
     items = [item for item in accepted if not item.late]
     by_kind: dict[str, list[tuple[str, Accepted]]] = {}
     for item in items:
-        kind, _, key = ev.stream_of(item.event).partition("/")
+        kind, _, key = item.stream.partition("/")
         by_kind.setdefault(kind, []).append((key, item))
 
     sightings: list[Row] = []

@@ -294,8 +294,9 @@ class _Prover:
 
     def _read(self, then: Location) -> Fingerprint:
         try:
-            with self._held(then) as held:
-                content = hash_held(held, self._policy, self._knowledge.grants(), progress=self._progress)
+            reader = Reader()
+            with self._held(then, reader) as held:
+                content = hash_held(held, reader, self._policy, self._knowledge.grants(), progress=self._progress)
         except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged) as error:
             raise _Unprovable(f"the files cannot be read: {error}") from None
         if content.location is None or content.location.key() != then.key():
@@ -303,14 +304,15 @@ class _Prover:
         return content
 
     @staticmethod
-    def _held(then: Location) -> OpenCheckpoint:
+    def _held(then: Location, reader: Reader) -> OpenCheckpoint:
         alone = then.directory is None and len(then.files) == 1
-        return hold_checkpoint(os.path.join(then.root, then.files[0].name) if alone else then.root)  # noqa: PTH118
+        return hold_checkpoint(os.path.join(then.root, then.files[0].name) if alone else then.root, reader=reader)  # noqa: PTH118
 
     def _by_names(self, where: Location, names: dict[str, str], refused: str) -> Fingerprint:
         """Content at the recorded place whose files all still have the sha256 that they were attested by. Raises _Unprovable."""
         try:
-            with self._held(where) as held:
+            reader = Reader()
+            with self._held(where, reader) as held:
                 if set(held.files) != set(names):
                     raise _Unprovable(refused)
                 before = held.identities()
@@ -321,7 +323,7 @@ class _Prover:
                         digest.update(file.read_at(offset, min(CHUNK_BYTES, size - offset)))
                     if digest.hexdigest() != names[name]:
                         raise _Unprovable(f"{refused}; {name} no longer has the sha256 that named it at the attach")
-                content = hash_held(held, self._policy, self._knowledge.grants(), progress=self._progress)
+                content = hash_held(held, reader, self._policy, self._knowledge.grants(), progress=self._progress)
                 if held.identities() != before:
                     raise _Unprovable(f"{refused}; the files changed while they were read")
         except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged) as error:

@@ -69,7 +69,7 @@ class Replayer:
         if not batch:
             return
         with self._engine.begin() as connection:
-            streams = Streams.load(connection, [name for item in batch for name in streams_needed(item.event)])
+            streams = Streams.load(connection, [name for item in batch for name in streams_needed(item.stream, item.event)])
             accepted = []
             for item in batch:
                 try:
@@ -81,7 +81,7 @@ class Replayer:
                 streams.keep()
                 if late != item.late:
                     self._refused(item, None)
-                accepted.append(Accepted(item.seq, item.occurred_ns, item.recorded_ns, late, item.event, state))
+                accepted.append(Accepted(item.seq, item.occurred_ns, item.recorded_ns, late, item.stream, item.event, state))
             streams.write(connection)
             project(connection, accepted)
 

@@ -150,7 +150,7 @@ class Ledger:
     def _append(self, connection: Connection, units: Sequence[list[Prepared] | WcacheError]) -> list[list[int] | WcacheError]:
         every = [item for unit in units if not isinstance(unit, WcacheError) for item in unit]
         present = find_ids(connection, [item.new.event_id for item in every])
-        streams = Streams.load(connection, [name for item in every for name in streams_needed(item.new.event)])
+        streams = Streams.load(connection, [name for item in every for name in streams_needed(item.stream, item.new.event)])
         seq, link = head_of(connection, self._chain)
         recorded_ns = time.time_ns()
         rows: list[tuple[object, ...]] = []
@@ -173,7 +173,7 @@ class Ledger:
                         continue
                     event = item.new.event
                     version, state, late = streams.advance(item.stream, event, item.new.expected_version)
-                    place = Accepted(seq + len(fresh) + 1, item.new.occurred_ns, recorded_ns, late, event, state)
+                    place = Accepted(seq + len(fresh) + 1, item.new.occurred_ns, recorded_ns, late, item.stream, event, state)
                     fresh[item.new.event_id] = (item, place, version)
                     seqs.append(place.seq)
             except WcacheError as error:

@@ -36,7 +36,7 @@ Unit = tuple[NewEvent, ...]
 
 
 class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as the ledger holds it. Order is by `seq`; the two times are what clocks said."""
+    """An event as the ledger holds it. Order is by `seq`; the two times are what two clocks said."""
 
     seq: int
     stream: str

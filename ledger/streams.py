@@ -41,9 +41,8 @@ def decode_state(stream: str, text: str) -> StreamState:
     return StreamState(grant=text) if kind == "trust" else StreamState()
 
 
-def streams_needed(event: ev.Event) -> tuple[str, ...]:
+def streams_needed(own: str, event: ev.Event) -> tuple[str, ...]:
     """The streams whose state decides whether an event may be appended: its own, and for a lease the residency's."""
-    own = ev.stream_of(event)
     return (own, f"residency/{event.residency}") if isinstance(event, ev.LeaseGranted) else (own,)
 
 

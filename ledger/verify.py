@@ -24,9 +24,10 @@ from wcache.ledger.stored import EVENT_COLUMNS, StoredEvent, read_origin, stored
 from wcache.ledger.upgrade import require_current
 
 PROGRESS_EVENTS = 5000
-SKIP_ROWS = 20_000  # how far to look for the next readable row behind a damaged page
+SKIP_ROWS = 2_000  # how far to look for the next readable row behind a damaged page
 BACKWARDS_NOTED_NS = 1_000_000_000
 TRUNCATION_NOTE = "events cut off at the end, or a rewrite of everything after some seq, can only be seen against a signed checkpoint"
+_SELECT = f"SELECT {EVENT_COLUMNS}, salt, payload_hash, chain FROM event WHERE seq"  # noqa: S608
 
 Progress = Callable[[int, int], None]
 
@@ -188,33 +189,33 @@ class _Rows:
 
     def _raw(self) -> Iterator[Any]:
         """Rows, going on behind damaged pages."""
-        sql = f"SELECT {EVENT_COLUMNS}, salt, payload_hash, chain FROM event WHERE seq"  # noqa: S608
+        raw: Any = self._connection.connection.dbapi_connection
         after = 0
         while True:
             try:
-                for row in self._connection.exec_driver_sql(f"{sql} > ? ORDER BY seq", (after,)):
-                    after = row[0]
-                    yield row
+                # The driver's own cursor: a million rows feel what a result object costs for each.
+                for found in raw.execute(f"{_SELECT} > ? ORDER BY seq", (after,)):
+                    after = found[0]
+                    yield found
                 return
             except (DBAPIError, sqlite3.Error) as error:
                 why = meaning(error, Path(self._report.path)).what
             first = after + 1
-            found = self._next_readable(first)
-            until = "the end" if found is None else f"seq {found - 1}"
-            self._report.add(first, "file", f"rows from seq {first} to {until} cannot be read: {why}")
-            if found is None:
+            readable = (row for row in map(self._row_at, range(first, first + SKIP_ROWS)) if row is not None)
+            row = next(readable, None)
+            until = "the end" if row is None else f"seq {row[0] - 1}"
+            if row is None or row[0] > first:
+                self._report.add(first, "file", f"rows from seq {first} to {until} cannot be read: {why}")
+            if row is None:
                 return
-            after = found - 1
+            after = row[0]
+            yield row
 
-    def _next_readable(self, seq: int) -> int | None:
-        return next((candidate for candidate in range(seq, seq + SKIP_ROWS) if self._readable(candidate)), None)
-
-    def _readable(self, seq: int) -> bool:
+    def _row_at(self, seq: int) -> Any:
         try:
-            row = self._connection.exec_driver_sql("SELECT length(payload), chain FROM event WHERE seq = ?", (seq,)).one_or_none()
+            return self._connection.exec_driver_sql(f"{_SELECT} = ?", (seq,)).one_or_none()
         except (DBAPIError, sqlite3.Error):
-            return False
-        return row is not None
+            return None
 
     def _check_row(self, row: Any, previous: bytes | None) -> None:
         seq, stream, version, event_id, kind, schema, occurred_ns, recorded_ns, late, payload, salt, hashed, link = row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from wcache.core.checkpoint.reader import Reader
-from wcache.core.checkpoint.spelling import resolve_root
 from wcache.core.model.decide import Decision, Request, decide
 from wcache.core.model.errors import (
     DaemonUnreachable,
     LedgerError,
     MappingFailed,
+    MissingTensor,
     NoRoom,
     StrictMiss,
     UsageError,
@@ -30,7 +31,6 @@ from wcache.core.model.events import (
     Event,
     FallbackCompleted,
     FallbackFailed,
-    Identity,
     MapCompleted,
     MapFailed,
     Ranks,
@@ -41,15 +41,15 @@ from wcache.core.model.vocabulary import REASON_TEXT, Kind, Mode, Outcome, Reaso
 from wcache.core.settings import Settings, load_settings
 from wcache.core.wire.messages import Progress
 from wcache.loader import log
-from wcache.loader.evidence import Gathered, Question, gather
+from wcache.loader.evidence import Gathered, gather
 from wcache.loader.mapping import Segment, ShardMap
+from wcache.loader.question import Question, make_question, request_of
 from wcache.loader.record import decided_event, record_event, record_miss
 from wcache.loader.session import Session, new_event_id
 
 if TYPE_CHECKING:
     import torch
 
-_process_launch = "l-" + secrets.token_hex(8)
 _PLACES = ("runtime_dir", "state_dir", "ledger")
 SETTING_NAMES = frozenset((*_PLACES, *Policy.__struct_fields__))
 """What `attach` and everything on top of it takes as overrides."""
@@ -88,6 +88,7 @@ class Attachment:
         self._session = session
         self._pid = os.getpid()
         self._reported = False
+        self._lock = threading.Lock()
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # __init__ did not get far
@@ -130,17 +131,18 @@ class Attachment:
         except WcacheError as error:
             self.map_failed(error)
             raise
-        self.report_mapped(shards, (time.monotonic() - began) * 1000)
+        self.report_mapped((time.monotonic() - began) * 1000)
         return found
 
-    def report_mapped(self, shards: list[ShardMap], ms: float, *, mode: Mode = Mode.ZERO_COPY) -> None:
-        """`map.completed` for tensors that lie in these mappings (or were all copied out of them), but for the misaligned ones."""
-        entries = [(shard, entry) for shard in shards for entry in shard.entries.values()]
-        copied = [entry for shard, entry in entries if mode is Mode.COPY or shard.copies(entry.name)]
+    def report_mapped(self, ms: float, *, mode: Mode = Mode.ZERO_COPY) -> None:
+        """`map.completed` for everything that was granted: in place but for the misaligned tensors, or (`copy`) all copied."""
+        headers = [segment.header for segment in self.segments.values()]
+        entries = [entry for header in headers for entry in header.tensors]
+        copied = entries if mode is Mode.COPY else [entry for header in headers for entry in header.misaligned()]
         self.mapped(
             mode,
             tensors=len(entries),
-            size_bytes=sum(entry.size_bytes for _, entry in entries),
+            size_bytes=sum(entry.size_bytes for entry in entries),
             copied_tensors=len(copied),
             copied_bytes=sum(entry.size_bytes for entry in copied),
             ms=ms,
@@ -148,9 +150,12 @@ class Attachment:
 
     def mapped(self, mode: Mode, *, tensors: int, size_bytes: int, copied_tensors: int, copied_bytes: int, ms: float) -> None:
         """Record `map.completed` and say the contract's line; once an attach, later calls do nothing."""
-        if self._reported or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
-        self._reported = True
+        with self._lock:
+            if self._reported:
+                return
+            self._reported = True
         self._observe(
             MapCompleted(
                 attach=self.attach,
@@ -175,6 +180,14 @@ class Attachment:
         self.decision = Decision(outcome=outcome, reason=reason, detail=str(error))
         self._drop_segments()
         self._miss("")
+
+    def incomplete(self, error: MissingTensor) -> None:
+        """Record that the weights lack a tensor that the engine needs. The disk has no more of them: the attach ends here, under any
+        policy, and the caller raises `error`."""
+        with suppress(StrictMiss):
+            self.map_failed(error)
+            self.fallback_failed(error)
+        self.close()
 
     def fell_back(self, read_bytes: int, seconds: float) -> None:
         """Record that the weights came from disk, and let the connection go."""
@@ -204,7 +217,8 @@ class Attachment:
         event_id = new_event_id()
         if self._session is not None and self._session.usable:
             try:
-                self._session.observe(event, event_id)
+                with self._lock:  # threads may load shards of one checkpoint at the same time
+                    self._session.observe(event, event_id)
                 return
             except WcacheError as error:
                 log.logger.debug("the daemon did not take %s: %s", event.type, error)
@@ -296,42 +310,6 @@ def attach(
     return attachment
 
 
-def make_question(
-    checkpoint: str | os.PathLike[str],
-    *,
-    revision: str | None = None,
-    device: str = "cpu",
-    dtype: str | None = None,
-    kind: Kind | str = Kind.RAW,
-    config: Mapping[str, str] | None = None,
-    engine: Engine | str = "python",
-    ranks: Ranks | None = None,
-    launch: str | None = None,
-    is_file: bool = False,
-) -> Question:
-    return Question(
-        spelling=os.fspath(checkpoint),
-        launch=launch or os.environ.get("WCACHE_LAUNCH") or _process_launch,
-        host=os.uname().nodename,
-        engine=engine if isinstance(engine, Engine) else Engine(name=engine, pid=os.getpid()),
-        ranks=ranks or _ranks_of_environment(),
-        revision=revision,
-        is_file=is_file,
-        kind=Kind(kind),
-        device=device,
-        dtype=dtype,
-        config=dict(config or {}),
-    )
-
-
-def _ranks_of_environment() -> Ranks:
-    """RANK and WORLD_SIZE, as torchrun and its like set them."""
-    try:
-        return Ranks(rank=int(os.environ.get("RANK", "0")), world=int(os.environ.get("WORLD_SIZE", "1")))
-    except ValueError:
-        return Ranks()
-
-
 def resolve_settings(settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
     """Given or loaded settings with single ones replaced; None leaves one as it is. Raises UsageError for a name nobody knows."""
     unknown = sorted(set(overrides) - SETTING_NAMES)
@@ -375,15 +353,6 @@ def _alone(question: Question, settings: Settings, gathered: Gathered | None, er
     )
     attachment._miss("")
     return attachment
-
-
-def request_of(question: Question) -> Request:
-    """The request where no server helps to complete it: the name is resolved, no checkpoint file is touched."""
-    asked = Identity(question.spelling)
-    with suppress(WcacheError):
-        resolved = resolve_root(question.spelling, question.revision)
-        asked = Identity(question.spelling, resolved.root, resolved.repo, resolved.commit)
-    return Request(asked=asked, kind=question.kind, device=question.device, dtype=question.dtype, config=question.config)
 
 
 def _remedy(reason: Reason) -> str:

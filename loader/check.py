@@ -16,8 +16,9 @@ from wcache.core.model.errors import DaemonUnreachable
 from wcache.core.model.vocabulary import Outcome, Reason, Tier
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import Progress
-from wcache.loader.attach import make_question, request_of, resolve_settings
+from wcache.loader.attach import resolve_settings
 from wcache.loader.evidence import Gathered, gather
+from wcache.loader.question import make_question, request_of
 from wcache.loader.session import Session
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,40 +13,23 @@ from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, curren
 from wcache.core.checkpoint.content import CHUNK_BYTES
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, header_fingerprint, pinned_fingerprint, sampled_fingerprint
 from wcache.core.checkpoint.identity import pinnable
-from wcache.core.checkpoint.layout import MODEL_INDEX, parse_index
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, resolve_root
 from wcache.core.model.config import config_difference
 from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, NoRoom, RequestRefused
-from wcache.core.model.events import Engine, Identity, Ranks
+from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Coverage, Fingerprint, Grant, Location
 from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import AttachOffer, Progress
+from wcache.loader.question import Question, whole_of
 from wcache.loader.session import Session
 
 _POLL_S = 0.1
 _STALL_S = 30.0  # a load that shows no progress for so long is not waited for any longer
 _KNOWN_PLACES_MAX = 4  # a directory may have been hashed under several layouts; each costs one statx per file
-_NUMBERED = re.compile(r".+-\d{5,}-of-\d{5,}\.safetensors")
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for what. `spelling` is what was typed; `is_file` says that it names one safetensors file, perhaps one shard of many."""
-
-    spelling: str
-    launch: str
-    host: str
-    engine: Engine
-    ranks: Ranks
-    revision: str | None = None
-    is_file: bool = False
-    kind: Kind = Kind.RAW
-    device: str = "cpu"
-    dtype: str | None = None
-    config: dict[str, str] = {}
 
 
 class Price(NamedTuple):
@@ -69,26 +50,6 @@ class Gathered(NamedTuple):
     checkpoint: Checkpoint | None = None
     price: Price | None = None
     note: str = ""
-
-
-def whole_of(path: str, reader: Reader) -> str:
-    """The spelling of the checkpoint that the file at `path` is a shard of: its directory, or the file itself where it stands alone.
-
-    Numbered names belong to a directory without a look; for others the index decides, if there is one.
-    """
-    parent, name = os.path.split(path)
-    if _NUMBERED.fullmatch(name):
-        return parent or "."
-    try:
-        index = Path(parent or ".") / MODEL_INDEX
-        reader.count(stats=1)
-        if index.is_file():
-            with reader.open(str(index)) as file:
-                if name in parse_index(file, MODEL_INDEX).shards:
-                    return parent or "."
-    except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged):
-        pass  # a bad index is not this file's fault; whoever asks for the directory is told
-    return path
 
 
 def gather(
@@ -135,13 +96,7 @@ class _Gathering:
         self.price: Price | None = None
         self.note = ""
         self.offer: AttachOffer
-        self.request = Request(
-            asked=Identity(question.spelling),
-            kind=question.kind,
-            device=question.device,
-            dtype=question.dtype,
-            config=question.config,
-        )
+        self.request = question.request()
 
     def close(self) -> None:
         if self.held is not None:
@@ -220,7 +175,7 @@ class _Gathering:
         return not self._candidates()
 
     def _candidates(self) -> list[ResidencyView]:
-        """The residencies that nothing rules out so far."""
+        """The residencies that nothing rules out so far. A grant for other weights does not: it looked at nothing."""
         request, asked = self.request, self.request.asked
         return [
             one
@@ -230,7 +185,7 @@ class _Gathering:
             and one.device == request.device
             and (one.kind is Kind.RAW or not config_difference(request.config, one.config))
             and (asked.table_digest is None or asked.table_digest == one.table_digest)
-            and not any(agrees(item, one) is False for item in self.evidence)
+            and not any(agrees(item, one) is False for item in self.evidence if item.tier is not Tier.TRUSTED)
             and not sampled_contradicts(self.evidence, one)
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import os
 from collections.abc import Mapping as MappingOf
@@ -68,6 +69,8 @@ class ShardMap:
         self.name = segment.name
         self.header = segment.header
         self.size_bytes = segment.size_bytes
+        if segment.descriptor < 0:  # mmap(-1) would be zeros, not an error
+            raise MappingFailed("the segment was given back already", where=segment.name)
         self.memory = map_private(segment.descriptor, segment.size_bytes, cls=Memory)
         self.memory.keeper = keeper
         self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
@@ -121,6 +124,7 @@ class ShardMap:
         return found.reshape(entry.shape)
 
 
+@functools.cache
 def torch_dtype(name: str) -> torch.dtype:
     """The torch dtype of a safetensors dtype. Raises Unsupported naming it."""
     import torch

@@ -11,7 +11,7 @@ from wcache.core.model.events import AttachDecided, AttachRedecided, Event, Peer
 from wcache.core.model.vocabulary import Reason
 from wcache.core.settings import Settings
 from wcache.loader import log
-from wcache.loader.evidence import Question
+from wcache.loader.question import Question
 from wcache.loader.session import new_event_id
 
 JOURNAL_NAME = "journal.jsonl"

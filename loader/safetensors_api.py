@@ -20,7 +20,7 @@ import safetensors
 from wcache.core.checkpoint.header import Header, TensorEntry, read_header
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
-from wcache.core.model.vocabulary import Mode, Tier
+from wcache.core.model.vocabulary import Mode, Reason, Tier
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
 from wcache.loader.mapping import ShardMap
 
@@ -39,6 +39,7 @@ class NoSuchTensor(MissingTensor, safetensors.SafetensorError):  # type: ignore[
 # Attachments that are alive, by the directory as it was spelled and everything that a decision depends on: the next shards of a
 # checkpoint need no attach of their own. Held weakly: when the last tensor is gone, so is the lease.
 _live: weakref.WeakValueDictionary[tuple[object, ...], Attachment] = weakref.WeakValueDictionary()
+_gave_up: set[tuple[object, ...]] = set()  # whose load was waited for in vain: the next shards do not wait again
 _lock = threading.Lock()
 
 
@@ -88,7 +89,7 @@ class safe_open:
             try:
                 self._source = _Mapped(attachment, self._path, copies=str(self._device) != "cpu")
             except MissingTensor as error:
-                attachment.map_failed(error)
+                attachment.incomplete(error)
                 raise
             except CheckpointUnreadable:
                 raise
@@ -178,8 +179,7 @@ class _Mapped:
         self.metadata = header.metadata
         self._entries = {entry.name: entry for entry in header.tensors}
         self.names = tuple(self._entries)
-        shards = list({id(shard): shard for shard in self._home.values()}.values())
-        attachment.report_mapped(shards, (time.monotonic() - began) * 1000, mode=Mode.COPY if copies else Mode.ZERO_COPY)
+        attachment.report_mapped((time.monotonic() - began) * 1000, mode=Mode.COPY if copies else Mode.ZERO_COPY)
 
     def _find_elsewhere(self, path: str) -> Header:
         """The resident checkpoint is sharded otherwise: the asked file says which names it has, whoever holds them serves them."""
@@ -295,10 +295,15 @@ def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
         live = _live.get(key)
     if live is not None and _still_covers(live, parent, name):
         return live
+    if key in _gave_up:
+        settings = resolve_settings(settings, {"wait_s": 0.0})
     attachment = attach(path, is_file=True, settings=settings, **options)
-    if attachment.hit:
-        with _lock:
+    with _lock:
+        if attachment.hit:
             _live[key] = attachment
+            _gave_up.discard(key)
+        elif attachment.decision.reason is Reason.STILL_LOADING:
+            _gave_up.add(key)
     return attachment
 
 

@@ -71,7 +71,7 @@ def from_pretrained(
         try:
             model, info = _build(_concrete(model_class, config), attachment, config, dtype, kwargs)
         except MissingTensor as error:
-            attachment.map_failed(error)
+            attachment.incomplete(error)
             raise
         except Exception as error:  # whatever the library raises: the disk is the way it was made for
             attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))

@@ -17,7 +17,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("core", "ledger", "daemon", "loader", "cli", "migrations")
-MODULE_LINES = 400
+MODULE_LINES = 420  # "about 400"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

@@ -20,6 +20,11 @@ EXIT_INTERNAL = 70  # sysexits.h EX_SOFTWARE
 EXIT_INTERRUPTED = 130
 
 
+def one_line(text: str) -> str:
+    """The text with its control characters spelt out: names come from files that others wrote, and messages end up on terminals."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 class WcacheError(Exception):
     """Base of all errors that wcache raises on purpose.
 
@@ -39,12 +44,12 @@ class WcacheError(Exception):
         self.detail = detail
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" if self.where else self.what
+        return one_line(f"{self.where}: {self.what}" if self.where else self.what)
 
     def diagnostics(self) -> str:
         """One line for a person: what, where, what to do."""
         line = str(self)
-        return f"{line}; {self.remedy}" if self.remedy else line
+        return f"{line}; {one_line(self.remedy)}" if self.remedy else line
 
     def to_json(self) -> dict[str, str]:
         fields = {"code": self.code, "what": self.what, "where": self.where, "remedy": self.remedy, "detail": self.detail}

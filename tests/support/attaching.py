@@ -69,9 +69,7 @@ def decide_on(
     channel: Channel, offer: AttachOffer, asked: Identity, evidence: tuple[Fingerprint, ...], policy: Policy | None = None
 ) -> Decided:
     request, policy = Request(asked=asked), policy or Policy()
-    decision = decide(
-        offer.residencies, evidence, request, policy, 0, grants=offer.grants, contradictions=offer.contradictions
-    )
+    decision = decide(offer.residencies, evidence, request, policy, 0, grants=offer.grants, contradictions=offer.contradictions)
     reply = channel.call(Decide(attach=offer.attach, request=request, decision=decision, evidence=evidence))
     assert isinstance(reply, Decided)
     return reply
@@ -125,5 +123,3 @@ def attach(socket_path: Path, path: str | Path, accept: Literal["header", "sampl
         fds = receive_segments(channel) if decided.segments else {}
         undo.pop_all()
     return Attached(channel, offer.attach, decided, fds)
-
-

@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from wcache.core.model.events import Event
 from wcache.core.settings import Settings, load_settings
 from wcache.core.wire.channel import Channel
 from wcache.core.wire.messages import Loaded, LoadRequest, Status, StatusRequest
+from wcache.ledger.store import Ledger
 
 READY_S = 20.0
 
@@ -27,6 +29,17 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 10.0, what: s
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what or condition}"
         time.sleep(0.01)
+
+
+def zeros_shard(shard: Path, data_bytes: int) -> Path:
+    """A shard of one tensor of zeros that takes no disk, only memory once it is loaded."""
+    header = f'{{"zeros":{{"dtype":"U8","shape":[{data_bytes}],"data_offsets":[0,{data_bytes}]}}}}'.encode()
+    header += b" " * (-len(header) % 8)
+    shard.parent.mkdir(exist_ok=True)
+    with shard.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + data_bytes)
+    return shard
 
 
 class DaemonProcess:
@@ -64,7 +77,11 @@ class DaemonProcess:
     def spawn(self) -> int:
         """Start without waiting; returns the read end of its ready pipe."""
         ours, theirs = os.pipe2(os.O_CLOEXEC)
-        places = (f"--runtime-dir={self.settings.runtime_dir}", f"--state-dir={self.settings.state_dir}", f"--ledger={self.settings.ledger}")
+        places = (
+            f"--runtime-dir={self.settings.runtime_dir}",
+            f"--state-dir={self.settings.state_dir}",
+            f"--ledger={self.settings.ledger}",
+        )
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self._prefix, sys.executable, "-m", "wcache.daemon.main", *places, f"--ready-fd={theirs}"],
@@ -72,10 +89,15 @@ class DaemonProcess:
                 stdout=log,
                 stderr=log,
                 pass_fds=(theirs,),
-                env={**os.environ, **self._environ},
+                env={**self._clean_environ(), **self._environ},
             )
         os.close(theirs)
         return ours
+
+    def _clean_environ(self) -> dict[str, str]:
+        """Nothing of the developer's own settings."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WCACHE_", "XDG_"))}
+        return {**kept, "HOME": str(self.base)}
 
     def start(self) -> DaemonProcess:
         ready = self.spawn()
@@ -128,6 +150,15 @@ class DaemonProcess:
             channel.close()
         assert isinstance(reply, Status)
         return reply
+
+    def events(self, *types: str) -> list[Event]:
+        """What the ledger has, in order; of these stored type names only, if any are given."""
+        with Ledger.open(self.settings.ledger, create=False, read_only=True) as ledger:
+            return [stored.event for stored in ledger.events(types=types or None)]
+
+    def workers(self) -> list[int]:
+        """Pids of its child processes."""
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
     def fd_count(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))

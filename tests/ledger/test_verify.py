@@ -1,0 +1,212 @@
+"""L3: what was done to the file is found, named by seq and class, and all of it; damage never ends in a traceback."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import history
+
+from wcache.core.model import events as ev
+from wcache.core.model.errors import LedgerCorrupt, NotFound
+from wcache.ledger.chain import Chain, payload_hash
+from wcache.ledger.knowledge import Knowledge
+from wcache.ledger.store import Ledger, NewEvent
+from wcache.ledger.verify import TRUNCATION_NOTE, verify
+
+
+def filled(path: Path, count: int = 20) -> Path:
+    with Ledger.open(path) as ledger:
+        ledger.append_batch([(NewEvent(event=history.load_started(), event_id="start"), NewEvent(event=history.load_completed()))])
+        for number in range(count):
+            ledger.append_batch([(NewEvent(event=history.decided(f"a-{number}")), NewEvent(event=history.granted(f"a-{number}")))])
+    return path
+
+
+def tamper(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
+    """As somebody would who may write the file: without the triggers, which are put back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    change(connection)
+    for _, sql in triggers:
+        connection.execute(sql)
+    connection.close()
+
+
+def found(path: Path) -> list[tuple[int | None, str]]:
+    return [(problem.seq, problem.cls) for problem in verify(path).problems]
+
+
+def test_a_sound_ledger_has_no_problems_and_the_report_says_what_it_cannot_show(path: Path) -> None:
+    report = verify(filled(path))
+    assert report.ok
+    assert (report.events, report.head_seq) == (42, 42)
+    assert report.notes == [TRUNCATION_NOTE]
+    with Ledger.open(path, read_only=True) as ledger:
+        assert (report.head_seq, report.head_chain, report.origin) == (*ledger.head(), ledger.origin)
+
+
+def test_a_flipped_payload_byte(path: Path) -> None:
+    filled(path)
+    tamper(path, lambda db: db.execute("UPDATE event SET payload = replace(payload, 'node', 'nodf') WHERE seq = 5"))
+    assert (5, "payload") in found(path)
+    assert (None, "projection") in found(path)
+
+
+def test_a_replaced_row_with_a_fresh_payload_hash(path: Path) -> None:
+    filled(path)
+    salt = b"s" * 16
+
+    def change(db: sqlite3.Connection) -> None:
+        body = db.execute("SELECT payload FROM event WHERE seq = 5").fetchone()[0].replace("node", "edon")
+        db.execute(
+            "UPDATE event SET payload = ?, salt = ?, payload_hash = ? WHERE seq = 5", (body, salt, payload_hash(salt, body.encode()))
+        )
+
+    tamper(path, change)
+    assert (5, "chain") in found(path)
+    assert (5, "payload") not in found(path)
+    assert (6, "chain") not in found(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("occurred_ns", 1), ("recorded_ns", 1), ("late", 1), ("event_id", "other"), ("schema", 2), ("type", "attach.redecided")],
+)
+def test_any_other_changed_field(path: Path, column: str, value: object) -> None:
+    filled(path)
+    tamper(path, lambda db: db.execute(f"UPDATE event SET {column} = ? WHERE seq = 5", (value,)))
+    assert (5, "chain") in found(path)
+
+
+def test_a_removed_row_in_the_middle(path: Path) -> None:
+    filled(path)
+    tamper(path, lambda db: db.execute("DELETE FROM event WHERE seq IN (5, 9, 10)"))
+    problems = found(path)
+    assert {(6, "gap"), (11, "gap")} <= set(problems)
+
+
+def test_removed_last_rows_show_in_the_projections_only_and_the_note_says_what_is_needed(path: Path) -> None:
+    filled(path)
+
+    def cut(db: sqlite3.Connection) -> None:
+        db.execute("DELETE FROM event WHERE seq > 40")
+
+    tamper(path, cut)
+    report = verify(path)
+    assert {problem.cls for problem in report.problems} == {"projection"}
+    assert "signed checkpoint" in report.notes[0]
+
+
+def test_a_spliced_row_from_another_ledger(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    other = filled(tmp_path / "other.sqlite")
+
+    def splice(db: sqlite3.Connection) -> None:
+        db.execute("ATTACH ? AS other", (str(other),))
+        db.execute("DELETE FROM event WHERE seq = 7")
+        db.execute("INSERT INTO event SELECT * FROM other.event WHERE seq = 7")
+
+    tamper(path, splice)
+    assert [problem for problem in found(path) if problem[1] != "projection"] == [(7, "chain"), (8, "chain")]
+
+
+def test_an_illegal_event_that_was_chained_properly(path: Path) -> None:
+    """Somebody with the code and the file can chain anything; the state machines still say that it cannot have happened."""
+    filled(path, 1)
+
+    def forge(db: sqlite3.Connection) -> None:
+        origin = db.execute("SELECT value FROM meta WHERE key = 'origin'").fetchone()[0]
+        (previous,) = db.execute("SELECT chain FROM event WHERE seq = 4").fetchone()
+        body = ev.encode_payload(history.granted("a-0"))
+        hashed = payload_hash(b"s" * 16, body)
+        leaf = Chain(origin).leaf(5, "attach/a-0", 3, "lease.granted", 1, "forged", 1, 1, False, hashed)
+        row = (5, "attach/a-0", 3, "forged", "lease.granted", 1, 1, 1, 0, body.decode(), b"s" * 16, hashed, Chain.link(previous, leaf))
+        db.execute(f"INSERT INTO event VALUES ({','.join('?' * 13)})", row)
+
+    tamper(path, forge)
+    assert (5, "transition") in found(path)
+    assert (5, "chain") not in found(path)
+
+
+def test_missing_triggers_and_foreign_tables(path: Path) -> None:
+    filled(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DROP TRIGGER event_no_delete")
+    connection.execute("CREATE TABLE extra (a)")
+    connection.close()
+    texts = [problem.text for problem in verify(path).problems]
+    assert texts == ["table extra does not belong to the ledger", "trigger event_no_delete is missing"]
+
+
+def test_all_problems_are_reported_not_only_the_first(path: Path) -> None:
+    filled(path)
+
+    def change(db: sqlite3.Connection) -> None:
+        db.execute("UPDATE event SET payload = '{}' WHERE seq IN (3, 11)")
+        db.execute("UPDATE event SET version = 9 WHERE seq = 20")
+        db.execute("UPDATE event SET late = 1 WHERE seq = 30")
+
+    tamper(path, change)
+    assert {(3, "payload"), (3, "decode"), (11, "payload"), (20, "chain"), (20, "version"), (30, "chain"), (30, "late")} <= set(found(path))
+
+
+def test_a_corrupt_page_is_named_and_the_rows_behind_it_are_still_checked(path: Path) -> None:
+    filled(path, 200)
+    connection = sqlite3.connect(path)
+    page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    body = bytearray(path.read_bytes())
+    start = body.index(b'"attach":"a-100"') // page_bytes * page_bytes
+    body[start : start + page_bytes] = b"\xa5" * page_bytes
+    path.write_bytes(body)
+    report = verify(path)
+    assert "file" in {problem.cls for problem in report.problems}
+    assert report.head_seq == 402
+    assert 300 < report.events < 402
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.3, 0.5, 0.9])
+def test_half_a_file_is_one_clear_finding(path: Path, share: float) -> None:
+    filled(path, 100)
+    body = path.read_bytes()
+    path.write_bytes(body[: int(len(body) * share)])
+    report = verify(path)
+    assert not report.ok
+    assert all("\n" not in problem.text for problem in report.problems)
+    assert report.problems[0].cls in ("file", "schema")
+
+
+@pytest.mark.parametrize("body", [b"not a database, just some text that is long enough to be looked at" * 20, b"\0" * 5000])
+def test_a_file_that_is_no_database(path: Path, body: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(body)
+    report = verify(path)
+    assert not report.ok
+    for open_it in (Ledger.open, Knowledge):
+        with pytest.raises((LedgerCorrupt, NotFound)):
+            open_it(path)
+
+
+def test_an_absent_ledger_is_not_found(path: Path) -> None:
+    with pytest.raises(NotFound):
+        verify(path)
+
+
+def test_progress_is_told_up_to_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wcache.ledger.verify.PROGRESS_EVENTS", 10)
+    calls: list[tuple[int, int]] = []
+    verify(filled(path), lambda done, total: calls.append((done, total)))
+    assert calls == [(10, 42), (20, 42), (30, 42), (40, 42), (42, 42)]
+
+
+def test_verifying_does_not_change_a_byte(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    shutil.copy(path, tmp_path / "before")
+    verify(path)
+    assert path.read_bytes() == (tmp_path / "before").read_bytes()
