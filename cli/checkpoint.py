@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 FINGERPRINT_HELP = """Take evidence about a checkpoint's content.
 
 Tiers, weakest first: header, sampled, pinned, content. Beside them: attested (a name that a hub vouches for) and trusted (an operator
-said so). pinned and trusted rest on what the ledger knows.
+said so). pinned and trusted rest on what the ledger knows. What was taken is an event of the ledger, stored once.
 
 """
 
 
-@click.command("fingerprint", cls=WcacheCommand, help=FINGERPRINT_HELP + example("wcache fingerprint ./my-model --tier content --record"))
+@click.command("fingerprint", cls=WcacheCommand, help=FINGERPRINT_HELP + example("wcache fingerprint ./my-model --tier content"))
 @click.argument("checkpoint")
 @click.option("--tier", type=click.Choice([tier.value for tier in Tier]), default="content", show_default=True, help="Which evidence.")
 @click.option("--revision", help="Revision of a Hugging Face id.")
-@click.option("--record", is_flag=True, help="Write it to the ledger, so that later attaches may rest on it.")
+@click.option("--record/--no-record", default=True, help="Write it to the ledger, so that later attaches may rest on it (the default).")
 def fingerprint(checkpoint: str, tier: str, revision: str | None, record: bool) -> None:
     from wcache.ledger.evidence import record_fingerprint, take_fingerprint
     from wcache.ledger.store import Ledger

@@ -53,7 +53,8 @@ def load(checkpoint: str, revision: str | None, device: str) -> None:
     took = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in reply.seconds.items())
     how = "already resident" if reply.reused else f"loaded ({took})"
     text = f"{view.residency}: {how}, {view.tensors} tensors, {size(view.bytes)}, weights digest {short(view.weights_digest, 16)}"
-    print_document(as_json(reply), text)
+    document = as_json(reply)
+    print_document({**document.pop("residency"), **document}, text)
 
 
 @click.command("ls", cls=WcacheCommand, help="List resident weights and who has them mapped.\n\n" + example("wcache ls"))

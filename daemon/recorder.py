@@ -3,6 +3,7 @@ take an event the journal does."""
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -38,6 +39,8 @@ class Recorder:
             self.ledger.close()
             raise
         self.seq: int | None = self.ledger.head()[0] or None
+        self._kept = False  # since the last merge something went into the journal
+        self._merging: threading.Thread | None = None
 
     def append(self, unit: Sequence[NewEvent], then: Callable[[Outcome], None]) -> None:
         """All of `unit` in one transaction, or none; `then(seqs or error)` runs in the loop."""
@@ -62,7 +65,23 @@ class Recorder:
     def _done(self, outcome: Outcome, then: Callable[[Outcome], None]) -> None:
         if isinstance(outcome, list) and outcome:
             self.seq = max(self.seq or 0, outcome[-1])
+            if self._kept:
+                self._merge_soon()
         then(outcome)
+
+    def _merge_soon(self) -> None:
+        """The ledger takes events again: what the journal holds follows, in a thread of its own."""
+        if self._merging is not None and self._merging.is_alive():
+            return  # the next success tries again
+        self._kept = False
+        self._merging = threading.Thread(target=self._merge, name="wcache-merge", daemon=True)
+        self._merging.start()
+
+    def _merge(self) -> None:
+        try:
+            self.journal.merge(self.ledger)
+        except WcacheError:
+            self._kept = True  # the next success tries again
 
     def observe(self, *events: Event, then: Callable[[], None] = lambda: None) -> None:
         """For events whose success changes nothing: appended, else journalled."""
@@ -79,13 +98,16 @@ class Recorder:
         """Into the journal; False when it is full or cannot be written either."""
         try:
             self.journal.write(tuple(unit))
-        except (WcacheError, OSError):
+        except WcacheError:
             return False
+        self._kept = True
         return True
 
     def close(self) -> None:
         """Commits what is queued."""
         self._writer.close()
+        if self._merging is not None:
+            self._merging.join()
         self.knowledge.close()
         self.ledger.close()
 

@@ -134,7 +134,7 @@ def take_fingerprint(
             raise EvidenceUnavailable(
                 "no content that was hashed here earlier is still unchanged",
                 where=resolved.root,
-                remedy=f"`wcache fingerprint {spelling} --tier content --record` hashes it now",
+                remedy=f"`wcache fingerprint {spelling} --tier content` hashes it now",
             )
         return found
     if tier is Tier.CONTENT:

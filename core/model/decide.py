@@ -163,7 +163,7 @@ def _assess(
     agreeing = [item for item, verdict in judged if verdict]
     about = _is_about(request, residency) or bool(agreeing)
     if not about or residency.state in (ResidencyState.ABSENT, ResidencyState.FAILED, ResidencyState.LOST):
-        return miss(Reason.NOT_RESIDENT, "no residency has these names, dtypes and shapes")
+        return miss(Reason.NOT_RESIDENT, "the daemon holds no weights like these")
     if residency.state is ResidencyState.LOADING:
         return miss(Reason.STILL_LOADING, f"{residency.residency} is loading")
     if residency.device != request.device:
@@ -262,7 +262,7 @@ def decide(
         best = min(verdicts, key=lambda verdict: _TELLING.index(verdict.reason or Reason.NOT_RESIDENT))
     else:
         refs = tuple(EvidenceRef(item.tier, item.id(), item.digest) for item in evidence)
-        return Decision(outcome=missed, reason=Reason.NOT_RESIDENT, detail="the daemon holds no such weights", evidence=refs)
+        return Decision(outcome=missed, reason=Reason.NOT_RESIDENT, detail="the daemon holds no weights like these", evidence=refs)
     about = best.reason is not Reason.NOT_RESIDENT
     return Decision(
         outcome=Outcome.HIT if best.reason is None else missed,

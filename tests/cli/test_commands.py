@@ -56,7 +56,7 @@ def test_a_day_with_wcache(wcache: Cli, daemon: DaemonProcess, models: Path) -> 
     assert ok(wcache("status", "--json"))["server_pid"] == daemon.pid
     assert ok(wcache("daemon", "status", "--json"))["state"] == "ready"
     loaded = ok(wcache("load", base, "--json"))
-    residency, digest = loaded["residency"]["residency"], loaded["residency"]["weights_digest"]
+    residency, digest = loaded["residency"], loaded["weights_digest"]
     assert not loaded["reused"]
     assert ok(wcache("load", f"{base}/../base/", "--json"))["reused"]  # I5
     (row,) = ok(wcache("ls", "--json"))
@@ -141,7 +141,7 @@ def test_fingerprints_of_every_tier(wcache: Cli, models: Path) -> None:
     base = str(models / "twin")
     tiers = {tier: wcache("fingerprint", base, "--tier", tier, "--json") for tier in ("header", "sampled", "content")}
     assert {tier: ok(done)["tier"] for tier, done in tiers.items()} == {tier: tier for tier in tiers}
-    content = ok(wcache("fingerprint", base, "--record", "--json"))
+    content = ok(wcache("fingerprint", base, "--json"))
     pinned = ok(wcache("fingerprint", base, "--tier", "pinned", "--json"))
     assert pinned["digest"] == content["weights_digest"] == ok(tiers["content"])["weights_digest"]
     assert pinned["coverage"]["files_opened"] == 0

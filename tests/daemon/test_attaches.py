@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -277,28 +277,40 @@ def ledger_blocked(daemon: DaemonProcess) -> Iterator[None]:
         yield
 
 
-def test_without_a_durable_record_there_are_no_weights(daemon: DaemonProcess, checkpoint: Path) -> None:
-    """L2 `no_hit`, and `serve`, which hands out and keeps a journal that the next start merges."""
-    loaded = daemon.load(checkpoint)
-    opened = open_checkpoint(checkpoint)
-    results = {}
+def decide_while_blocked(daemon: DaemonProcess, checkpoint: Path, choice: Literal["no_hit", "serve"]) -> Decided:
+    policy, opened = Policy(on_ledger_failure=choice), open_checkpoint(checkpoint)
+    channel = daemon.connect()
+    offer = begin(channel, asked_of(opened), policy)
+    decided = decide_on(channel, offer, asked_of(opened), evidence_of(opened, offer), policy)
+    channel.close()
+    return decided
+
+
+def test_without_a_durable_record_there_are_no_weights_unless_the_policy_says_serve(daemon: DaemonProcess, checkpoint: Path) -> None:
+    """L2. The journal has both, and follows when the ledger takes events again."""
+    daemon.load(checkpoint)
     with ledger_blocked(daemon):
-        for choice in ("no_hit", "serve"):
-            policy = Policy(on_ledger_failure=choice)  # type: ignore[arg-type]
-            channel = daemon.connect()
-            offer = begin(channel, asked_of(opened), policy)
-            results[choice] = decide_on(channel, offer, asked_of(opened), evidence_of(opened, offer), policy)
-            channel.close()
-    assert (results["no_hit"].seq, results["no_hit"].decision.reason) == (None, Reason.LEDGER_UNAVAILABLE)
-    assert results["no_hit"].segments == ()
-    assert (results["serve"].seq, results["serve"].decision.outcome) == (None, Outcome.HIT)
-    assert len(results["serve"].segments) == 3
-    assert daemon.status().journalled >= 2
-    assert daemon.events("attach.decided") == []
-    assert daemon.stop() == 0
-    daemon.start()
+        refused = decide_while_blocked(daemon, checkpoint, "no_hit")
+        served = decide_while_blocked(daemon, checkpoint, "serve")
+        assert daemon.status().journalled >= 2
+    assert (refused.seq, refused.decision.outcome, refused.decision.reason) == (None, Outcome.FALLBACK, Reason.LEDGER_UNAVAILABLE)
+    assert refused.segments == ()
+    assert (served.seq, served.decision.outcome, len(served.segments)) == (None, Outcome.HIT, 3)
+    attach(daemon.settings.socket_path, checkpoint).close()
+    wait_until(lambda: daemon.events("ledger.gap") and not daemon.status().journalled)
     decided = [event for event in daemon.events("attach.decided") if isinstance(event, AttachDecided)]
-    assert {event.outcome for event in decided} == {Outcome.FALLBACK, Outcome.HIT}
+    assert sorted(event.outcome for event in decided) == [Outcome.FALLBACK, Outcome.HIT, Outcome.HIT]
+
+
+def test_a_journal_that_was_left_behind_is_merged_at_the_next_start(daemon: DaemonProcess, checkpoint: Path) -> None:
+    daemon.load(checkpoint)
+    with ledger_blocked(daemon):
+        decide_while_blocked(daemon, checkpoint, "serve")
+        daemon.kill()
+    assert daemon.events("attach.decided") == []
+    daemon.start()
+    (decided,) = daemon.events("attach.decided")
+    assert isinstance(decided, AttachDecided)
+    assert decided.outcome is Outcome.HIT
     assert len(daemon.events("ledger.gap")) == 1
     assert daemon.status().journalled == 0
-    assert loaded.residency.residency in json.dumps([msgspec.to_builtins(event) for event in decided])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,26 +14,29 @@ import pytest
 from support.corpus import Case, equal_checkpoints, make_checkpoint, make_tensors, mutated_checkpoints, read_tensors
 from support.daemon import DaemonProcess
 
-from wcache.core.settings import Settings, load_settings
+from wcache.core.settings import Settings
 from wcache.loader.attach import Attachment, attach
 
 
 @pytest.fixture
-def settings(disk_path: Path, short_path: Path) -> Settings:
-    return load_settings({}, runtime_dir=short_path, state_dir=disk_path / "state")
+def daemon(disk_path: Path) -> Iterator[DaemonProcess]:
+    process = DaemonProcess(disk_path / "state")
+    try:
+        yield process.start()
+    finally:
+        process.cleanup()
 
 
 @pytest.fixture
-def daemon(settings: Settings) -> Iterator[DaemonProcess]:
-    process = DaemonProcess(settings)
-    process.start()
-    yield process
-    process.stop()
+def settings(daemon: DaemonProcess) -> Settings:
+    return daemon.settings
 
 
 def _wcache(settings: Settings, *arguments: str, codes: tuple[int, ...] = (0,)) -> object:
-    environ = {**os.environ, "WCACHE_RUNTIME_DIR": str(settings.runtime_dir), "WCACHE_STATE_DIR": str(settings.state_dir)}
-    done = subprocess.run(["wcache", *arguments, "--json"], env=environ, capture_output=True, text=True, check=False)
+    places = {name: str(getattr(settings, name)) for name in ("runtime_dir", "state_dir", "ledger")}
+    environ = {**os.environ, **{f"WCACHE_{name.upper()}": value for name, value in places.items()}}
+    command = [sys.executable, "-m", "wcache.cli", *arguments, "--json"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode in codes, (arguments, done.returncode, done.stdout, done.stderr)
     return json.loads(done.stdout)
 
