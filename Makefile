@@ -2,6 +2,7 @@
 #
 #   make demo    a real model, a daemon, hits, a refused twin, a wrong hit on purpose and its proof
 #   make test    every test, with real daemons and real models
+#   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
 #   make bench   measured comparisons of this machine
 #   make docs    write docs/reference/ from the code
@@ -13,7 +14,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 pyth
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test test-kill lint format bench docs clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -37,6 +38,9 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
+
+test-kill: $(VENV)/.dev
+	$(BIN)/python tests/daemon/kill_matrix.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -302,7 +302,7 @@ def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:
     from wcache.ledger.prove import prove as proving
     from wcache.ledger.store import Ledger
 
-    settings = current_app().settings()
+    settings = current_app().keeper_settings()
     with Ledger.open(settings.ledger, create=False) as ledger, progress("hash") as update:
         found = list(proving(ledger, seqs, every=every, policy=settings.policy, progress=update))
     rows = [msgspec.to_builtins(item) for item in found]

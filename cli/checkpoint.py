@@ -37,7 +37,7 @@ def fingerprint(checkpoint: str, tier: str, revision: str | None, record: bool) 
     from wcache.ledger.evidence import record_fingerprint, take_fingerprint
     from wcache.ledger.store import Ledger
 
-    settings = current_app().settings()
+    settings = current_app().keeper_settings() if record else current_app().settings()
     with progress(f"{tier} {checkpoint}") as update:
         taken = take_fingerprint(settings, checkpoint, Tier(tier), revision=revision, progress=update)
     seq = None

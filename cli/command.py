@@ -33,6 +33,16 @@ class App:
 
         return load_settings(**self.places, **policy)
 
+    def keeper_settings(self) -> Settings:
+        """As `settings()`, for a command that writes the ledger. Raises RequestRefused where that is another user's."""
+        from wcache.core.model.errors import RequestRefused
+
+        settings = self.settings()
+        if settings.foreign:
+            what = f"the daemon is uid {settings.daemon_uid}'s, and only that user writes its ledger"
+            raise RequestRefused(what, remedy="ask that user to do it, or unset WCACHE_DAEMON_UID", detail="not_owner")
+        return settings
+
 
 def current_app() -> App:
     context = click.get_current_context()

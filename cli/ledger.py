@@ -29,7 +29,7 @@ def ledger() -> None:
 def upgrade() -> None:
     from wcache.ledger.upgrade import upgrade as bring_up
 
-    path = current_app().settings().ledger
+    path = current_app().keeper_settings().ledger
     before, after = bring_up(path)
     text = f"{path}: schema {after}, nothing to do" if before == after else f"{path}: schema {before or 'none'} upgraded to {after}"
     print_document({"ledger": str(path), "before": before, "after": after}, text)

@@ -16,11 +16,12 @@ from wcache.core import __version__
 from wcache.core.model.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, UsageError, WcacheError
 
 COMMANDS = {
-    "daemon": ("wcache.cli.daemon:daemon", "Start, stop or look at the daemon."),
+    "daemon": ("wcache.cli.daemon:daemon", "Start, stop, replace or look at the daemon."),
     "status": ("wcache.cli.daemon:status", "Say what the daemon is and holds."),
     "load": ("wcache.cli.weights:load", "Make a checkpoint resident."),
     "ls": ("wcache.cli.weights:ls", "List resident weights and who has them mapped."),
     "release": ("wcache.cli.weights:release", "Give resident weights back."),
+    "verify": ("wcache.cli.weights:verify", "Check that resident weights are still what was loaded."),
     "fingerprint": ("wcache.cli.checkpoint:fingerprint", "Take evidence about a checkpoint's content."),
     "check": ("wcache.cli.checkpoint:check", "Say how an attach would be decided, without attaching."),
     "trust": ("wcache.cli.trust:trust", "Grant, revoke or list an operator's trust."),

@@ -19,11 +19,13 @@ LOAD_SILENCE_S = 600.0
 
 
 @contextmanager
-def daemon_channel() -> Iterator[Channel]:
+def daemon_channel(handshake_timeout_s: float | None = None) -> Iterator[Channel]:
     """A handshaken connection to the daemon of the current settings. Raises DaemonUnreachable with one of its reasons."""
-    from wcache.core.wire.channel import Channel
+    from wcache.core.wire.channel import HANDSHAKE_TIMEOUT_S, Channel
 
-    channel = Channel.connect(current_app().settings().socket_path)
+    settings = current_app().settings()
+    timeout_s = handshake_timeout_s or HANDSHAKE_TIMEOUT_S
+    channel = Channel.connect(settings.socket_path, handshake_timeout_s=timeout_s, daemon_uid=settings.daemon_uid)
     try:
         yield channel
     finally:

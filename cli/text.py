@@ -19,6 +19,18 @@ def csv_cell(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i)?B?", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size as a person types it: 1000, 512MiB, 1.5 GiB. Raises ValueError."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no size: give bytes, or a number with KiB, MiB, GiB or TiB")
+    power = "KMGT".index(found[2][0].upper()) + 1 if found[2] else 0
+    return int(float(found[1]) * 1024**power)
+
+
 def size(amount_bytes: int | None) -> str:
     """Binary units, three digits: 269 MiB."""
     if amount_bytes is None:

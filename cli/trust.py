@@ -71,7 +71,7 @@ def grant(
     expires_ns = parse_moment_ns(expires, now_ns, ahead=True) if expires else None
     if expires_ns is not None and expires_ns <= now_ns:
         raise UsageError("this is in the past", where=f"--expires {expires}")
-    settings = current_app().settings()
+    settings = current_app().keeper_settings()
     running = None
     if instance:
         with daemon_channel() as channel:
@@ -105,7 +105,7 @@ def revoke(grant_id: str, reason: str) -> None:
     from wcache.ledger import trust as trusting
     from wcache.ledger.store import Ledger
 
-    with Ledger.open(current_app().settings().ledger, create=False) as ledger:
+    with Ledger.open(current_app().keeper_settings().ledger, create=False) as ledger:
         found, seq = trusting.revoke(ledger, grant_id, reason)
     print_document({"grant": found, "state": "revoked", "seq": seq}, f"{found}: trust revoked (seq {seq})")
 

@@ -6,33 +6,51 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from wcache.core.model.errors import UsageError
 from wcache.core.model.policy import Policy
+from wcache.core.places import LOCK_NAME as LOCK_NAME
+from wcache.core.places import SOCKET_NAME as SOCKET_NAME
+from wcache.core.places import SUN_PATH_MAX as SUN_PATH_MAX
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-SOCKET_NAME = "wcache.sock"
-LOCK_NAME = "daemon.lock"
-SUN_PATH_MAX = 107  # unix(7): sun_path is 108 bytes with its NUL
-
 _PLACES = ("runtime_dir", "state_dir", "ledger")
+_SHARED = ("shared_group", "daemon_uid")
+_DAEMON = (*_SHARED, "health_port", "expect", "budget_bytes")
+"""What only the daemon looks at: further fields of Settings."""
 _POLICY_FIELDS = tuple(Policy.__struct_fields__)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """`runtime_dir` holds socket and lock and may vanish at boot; `state_dir` holds ledger, seeds and logs; `ledger` is the SQLite file."""
+    """`runtime_dir` holds socket and lock and may vanish at boot; `state_dir` holds ledger, seeds and logs; `ledger` is the SQLite file.
+
+    `health_port`: where the daemon answers /health and /metrics, on 127.0.0.1 (0: on a free one); `expect`: the checkpoints without
+    which it is unhealthy. `budget_bytes`: the most that residencies may take of each device, below what the system's own limits leave.
+    `shared_group`: the group (name or number) whose members a daemon serves beside its own user. `daemon_uid`: the user whose daemon a
+    client talks to; None is its own.
+    """
 
     runtime_dir: Path
     state_dir: Path
     ledger: Path
     policy: Policy
+    health_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
+    expect: tuple[str, ...] = ()
+    budget_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    shared_group: str | None = None
+    daemon_uid: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the daemon is another user's: everything that is recorded goes through it then."""
+        return self.daemon_uid is not None and self.daemon_uid != os.geteuid()
 
     @property
     def socket_path(self) -> Path:
@@ -70,12 +88,12 @@ def _from_files(environ: Mapping[str, str]) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"cannot be read: {error}", where=str(path)) from error
         policy = body.pop("policy", {})
-        unknown = sorted(set(body) - set(_PLACES)) + sorted(f"policy.{key}" for key in set(policy) - set(_POLICY_FIELDS))
+        unknown = sorted(set(body) - {*_PLACES, *_DAEMON}) + sorted(f"policy.{key}" for key in set(policy) - set(_POLICY_FIELDS))
         if unknown:
             raise UsageError(
                 f"unknown setting {unknown[0]}",
                 where=str(path),
-                remedy=f"known: {', '.join(_PLACES)}, [policy] {', '.join(_POLICY_FIELDS)}",
+                remedy=f"known: {', '.join((*_PLACES, *_DAEMON))}, [policy] {', '.join(_POLICY_FIELDS)}",
             )
         found.update(body)
         found.update(policy)
@@ -86,20 +104,25 @@ def load_settings(environ: Mapping[str, str] | None = None, **arguments: Any) ->
     """Reads files and environment; `arguments` that are not None win. Raises UsageError naming the setting."""
     environ = os.environ if environ is None else environ
     values = _from_files(environ)
-    for field in (*_PLACES, *_POLICY_FIELDS):
+    for field in (*_PLACES, *_DAEMON, *_POLICY_FIELDS):
         text = environ.get(f"WCACHE_{field.upper()}")
         if text:
-            values[field] = text
+            values[field] = text.split(os.pathsep) if field == "expect" else text
     values.update({field: value for field, value in arguments.items() if value is not None})
     default_runtime, default_state = _default_places(environ)
     state_dir = Path(values.pop("state_dir", default_state)).expanduser().absolute()
     runtime_dir = Path(values.pop("runtime_dir", default_runtime)).expanduser().absolute()
     ledger = Path(values.pop("ledger", state_dir / "ledger.sqlite")).expanduser().absolute()
+    daemon = {field: values.pop(field) for field in _DAEMON if field in values}
     try:
         policy = msgspec.convert(values, Policy, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"policy: {error}", remedy="see `wcache check --help` for the values") from error
-    settings = Settings(runtime_dir=runtime_dir, state_dir=state_dir, ledger=ledger, policy=policy)
+    places = {"runtime_dir": runtime_dir, "state_dir": state_dir, "ledger": ledger}
+    try:
+        settings = msgspec.convert({**places, "policy": policy, **daemon}, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"settings: {error}", remedy="see docs/configuration.md for the values") from error
     length = len(os.fsencode(settings.socket_path))
     if length > SUN_PATH_MAX:
         raise UsageError(

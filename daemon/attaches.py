@@ -50,11 +50,15 @@ from wcache.core.wire.messages import (
     SegmentManifest,
     Segments,
 )
-from wcache.core.wire.peer import peer_pidfd
+from wcache.core.wire.peer import has_hung_up, peer_pidfd
+from wcache.daemon import proofs
 from wcache.daemon.admission import Admission
+from wcache.daemon.kept import connection_deposit
 from wcache.daemon.recorder import Outcome as Appended
 from wcache.daemon.recorder import new_event
+from wcache.daemon.releases import lease_gone
 from wcache.daemon.residencies import Lease
+from wcache.daemon.verifies import check_seals
 from wcache.ledger.store import NewEvent
 
 if TYPE_CHECKING:
@@ -89,11 +93,14 @@ def begin_attach(server: Server, connection: Connection, request: AttachBegin) -
         raise RequestRefused("this connection has its lease already", where=attach.attach, remedy="attach on a new connection")
     if attach is None or attach.decided:
         attach = connection.attach = Attach(f"a-{secrets.token_hex(8)}", request)
+    if connection.foreign:
+        request = msgspec.structs.replace(request, policy=request.policy.for_another_user())
     attach.begin = request
     knowledge, asked = server.recorder.knowledge, request.request.asked
-    until_s = time.monotonic() + RESERVATION_S
-    for residency in server.holdings.resident():
-        residency.reserved[attach.attach] = until_s
+    reserve(server, connection, attach)
+    if connection.foreign:
+        connection.reply(proofs.offer(server, connection, attach.attach))
+        return
     connection.reply(
         AttachOffer(
             attach=attach.attach,
@@ -105,6 +112,13 @@ def begin_attach(server: Server, connection: Connection, request: AttachBegin) -
             idle_bytes=server.holdings.idle_bytes(),
         )
     )
+
+
+def reserve(server: Server, connection: Connection, attach: Attach) -> None:
+    until_s = time.monotonic() + RESERVATION_S
+    for residency in server.holdings.resident():
+        if connection.sees(residency):
+            residency.reserved[attach.attach] = until_s
 
 
 def look_up(server: Server, connection: Connection, request: Lookup) -> None:
@@ -127,10 +141,18 @@ def decide_attach(server: Server, connection: Connection, request: Decide) -> No
         instance=server.instance,
         now_ns=now_ns,
     )
-    admitted, unknown = admission.admit(request.evidence)
-    asked = _completed(request.request.asked, admitted)
-    wanted = msgspec.structs.replace(request.request, asked=asked)
-    decision = decide(server.holdings.views(), admitted, wanted, policy, now_ns, grants=grants, contradictions=knowledge.contradictions())
+    wanted = request.request
+    if connection.foreign:
+        grants = ()
+        wanted = proofs.wanted_by_other(server, connection, wanted)
+        admitted, unknown = proofs.weigh(server, connection, policy.network_fs)
+    else:
+        admitted, unknown = admission.admit(request.evidence)
+    asked = _completed(wanted.asked, admitted)
+    wanted = msgspec.structs.replace(wanted, asked=asked)
+    decision = decide(
+        proofs.views(server, connection), admitted, wanted, policy, now_ns, grants=grants, contradictions=knowledge.contradictions()
+    )
     attach.decided = True
     recorded = [
         new_event(
@@ -138,7 +160,7 @@ def decide_attach(server: Server, connection: Connection, request: Decide) -> No
                 fingerprint=item.id(),
                 evidence=item,
                 spelling=asked.spelling,
-                by="loader",
+                by="server" if connection.foreign else "loader",  # of another user only what the server took itself is here
                 uid=connection.peer.uid,
                 instance=server.instance,
             )
@@ -214,6 +236,7 @@ def _lease(server: Server, connection: Connection, attach: Attach, decision: Dec
         tier=decision.tier,
         pidfd=peer_pidfd(connection.sock),
     )
+    residency.touch()
     attach.unsent = list(zip(residency.segments, residency.fds, strict=True))
 
 
@@ -230,7 +253,7 @@ def _conclude(
     """The ledger has answered: hand over, or say why not."""
     seq: int | None = None
     if isinstance(outcome, LedgerError) and not isinstance(outcome, (WrongExpectedVersion, EventIdReused)):
-        serve = decision.outcome is Outcome.HIT and attach.begin.policy.on_ledger_failure == "serve"
+        serve = decision.outcome is Outcome.HIT and attach.begin.policy.on_ledger_failure == "serve" and server.recorder.serves_unrecorded
         if not (serve and server.recorder.keep(unit)):
             decision = _unrecorded(server, connection, attach, request, decision, outcome)
     elif isinstance(outcome, WcacheError):
@@ -245,7 +268,9 @@ def _conclude(
             end_lease(server, attach, "closed")
         return
     manifests = tuple(manifest for manifest, _ in attach.unsent)
-    connection.reply(Decided(seq=seq, decision=decision, segments=manifests, idle_bytes=server.holdings.idle_bytes()))
+    connection.reply(
+        Decided(seq=seq, decision=proofs.told(connection, decision), segments=manifests, idle_bytes=proofs.idle_bytes(server, connection))
+    )
     if attach.unsent:
         send_segments(server, connection)
 
@@ -286,8 +311,18 @@ def acknowledge(server: Server, connection: Connection, _request: Ack) -> None:
         raise ProtocolError("nothing is to be acknowledged")
     server.unacked -= connection.unacked
     connection.unacked = 0
+    attach = connection.attach
+    if attach is not None and attach.leased and not attach.unsent:
+        keep_connection(server, connection)  # before the client can say anything more: from here on it outlives this server
     connection.proceed()
     send_segments(server, connection)
+
+
+def keep_connection(server: Server, connection: Connection) -> None:
+    """The hand-over is complete: the vault gets a copy of the connection, so that the lease outlives this server."""
+    deposit = connection_deposit(connection)
+    connection.kept = deposit.key
+    server.vault.keep(deposit)
 
 
 def observe(server: Server, connection: Connection, request: Observe) -> None:
@@ -326,6 +361,8 @@ def leave(server: Server, connection: Connection) -> None:
     """The connection is gone, and with it whatever its attach held."""
     server.unacked -= connection.unacked
     connection.unacked = 0
+    if connection.kept is not None:
+        server.vault.drop(connection.kept)
     attach = connection.attach
     if attach is None:
         return
@@ -335,8 +372,23 @@ def leave(server: Server, connection: Connection) -> None:
 
 
 def end_lease(server: Server, attach: Attach, how: str) -> None:
+    """With the cheap check of what was mapped: whether its memory is still sealed."""
+    lease = attach.lease
+    residency = server.holdings.get(lease.residency) if lease is not None else None
+    sealed = residency is not None and check_seals(server, residency)
+    if lease is not None and lease.orphaned:
+        how += " by a child"
     _end_lease(server, attach)
-    server.recorder.observe(LeaseEnded(attach=attach.attach, how=how))
+    server.recorder.observe(LeaseEnded(attach=attach.attach, how=how, checked="seals" if sealed else ""))
+
+
+def note_orphans(server: Server) -> None:
+    """Leases whose process ended and whose connection lives on, in a child of it. A process that ends closes its own copies of the
+    connection before its end can be seen, so there is no moment in which both are true of one that had no child."""
+    for connection in server.connections:
+        lease = connection.attach.lease if connection.attach is not None else None
+        if lease is not None and not lease.orphaned and lease.process_ended() and not has_hung_up(connection.sock):
+            lease.orphaned = True
 
 
 def _end_lease(server: Server, attach: Attach) -> None:
@@ -348,6 +400,8 @@ def _end_lease(server: Server, attach: Attach) -> None:
     residency = server.holdings.get(lease.residency)
     if residency is not None:
         residency.leases.pop(attach.attach, None)
+        residency.touch()
+        server.loop.post(lambda: lease_gone(server, residency))  # after this end is on its way into the ledger
 
 
 def _unreserve(server: Server, attach: Attach) -> None:

@@ -17,14 +17,18 @@ class Room(NamedTuple):
     by: str
 
 
-def room(root: Path = Path("/")) -> Room:
-    """The least over MemAvailable and every cgroup ancestor. Page cache counts as free: the kernel gives it back before it refuses.
+def room(root: Path = Path("/"), *, budget_bytes: int | None = None, held_bytes: int = 0) -> Room:
+    """The least over MemAvailable, every cgroup ancestor, and what is held of the operator's own budget, where there is one. Page cache
+    counts as free: the kernel gives it back before it refuses.
 
     `root` is where proc and sys lie, for tests.
     """
     limits = [Room(_mem_available_bytes(root), "MemAvailable"), *_cgroup_limits(root)]
-    least = min(limits, key=lambda limit: limit.bytes)
-    return Room(max(0, least.bytes - MARGIN_BYTES), least.by)
+    found = [Room(limit.bytes - MARGIN_BYTES, limit.by) for limit in limits]
+    if budget_bytes is not None:
+        found.append(Room(budget_bytes - held_bytes, f"the budget of {budget_bytes}"))
+    least = min(found, key=lambda limit: limit.bytes)
+    return Room(max(0, least.bytes), least.by)
 
 
 def _mem_available_bytes(root: Path) -> int:

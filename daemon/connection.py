@@ -5,11 +5,12 @@ Nothing that a client does or leaves undone costs the others more than the size 
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -20,20 +21,24 @@ from wcache.core.model.vocabulary import Reason
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import Frame, close_fds
 from wcache.core.wire.messages import (
+    MAX_HELLO_BYTES,
     MAX_REQUEST_BYTES,
     PROTOCOL_VERSION,
     AnyRequest,
     Failure,
     Message,
     Progress,
+    decode_plain,
     decode_request,
     encode,
 )
-from wcache.daemon.link import Link
+from wcache.daemon.link import Link, Screen
 from wcache.daemon.loop import Loop
 
 if TYPE_CHECKING:
     from wcache.daemon.attaches import Attach
+    from wcache.daemon.proofs import Proof
+    from wcache.daemon.residencies import Residency
 
 HANDSHAKE_S = 2.0
 FRAME_S = 10.0  # a frame that has begun must be complete, a reply must be read, descriptors be acknowledged
@@ -49,6 +54,7 @@ class Desk(Protocol):
     def welcome(self) -> Message: ...
     def handle(self, connection: Connection, request: AnyRequest, fds: tuple[int, ...]) -> None: ...
     def gone(self, connection: Connection, why: str) -> None: ...
+    def screen(self, peer: Peer) -> Screen: ...
 
 
 class Connection:
@@ -57,7 +63,7 @@ class Connection:
     def __init__(self, loop: Loop, desk: Desk, sock: socket.socket, peer: Peer) -> None:
         self._desk = desk
         self._queue: deque[Frame] = deque()
-        self._greeted = False
+        self.greeted = False
         self._opened_s = self.active_s = time.monotonic()
         self._told_s = 0.0
         self.sock = sock
@@ -65,21 +71,42 @@ class Connection:
         self.closed = False
         self.busy = False
         self.attach: Attach | None = None
+        self.kept: tuple[str, str] | None = None  # under which key the vault has a copy
         self.hashed: set[str] = set()  # content fingerprints that were taken for this connection
         self.parts: list[int] = []  # descriptors of a HashRequest that is not complete
+        self.foreign = peer.uid != os.geteuid()  # another user's, in shared mode
+        self.proof: Proof | None = None  # what another user showed that it may read
+        self.observed = 0
         self.unacked = 0
         self.progress: Callable[[], Progress] | None = None  # what a waiting client is told
         self.on_gone: Callable[[], None] | None = None  # of the request that it waits for
-        self._link = Link(loop, sock, MAX_REQUEST_BYTES, self._frame, self.close)
+        self._link = Link(loop, sock, MAX_REQUEST_BYTES, self._frame, self.close, desk.screen(peer) if self.foreign else None)
 
     @property
     def leased(self) -> bool:
         return self.attach is not None and self.attach.leased
 
+    def sees(self, residency: Residency) -> bool:
+        """Whether this peer may be told of these weights."""
+        return not self.foreign or (self.proof is not None and self.proof.shows(residency))
+
     @property
     def idle(self) -> bool:
         """Nothing of it is in progress and it holds nothing: it may be closed to make place."""
         return not self.busy and not self.leased and (self.attach is None or self.attach.decided)
+
+    @property
+    def movable(self) -> bool:
+        """Between two requests: another server could go on with it."""
+        handing_over = self.attach is not None and bool(self.attach.unsent)
+        return not (self.busy or self._queue or self.parts or self.unacked or handing_over) and self._link.quiet
+
+    def pause(self) -> None:
+        """Read nothing more: what comes waits in the kernel for whoever goes on with it."""
+        self._link.pause()
+
+    def resume(self) -> None:
+        self._link.resume()
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
         self._link.send(encode(message), fds)
@@ -114,7 +141,7 @@ class Connection:
     def overdue(self, now_s: float) -> str:
         """Why this connection has to go now, or nothing."""
         link = self._link
-        if not self._greeted:
+        if not self.greeted:
             return "no handshake in time" if now_s - self._opened_s > HANDSHAKE_S else ""
         if link.frame_began_s is not None and now_s - link.frame_began_s > FRAME_S:
             return "a request took too long to arrive"
@@ -142,10 +169,10 @@ class Connection:
 
     def _frame(self, frame: Frame) -> None:
         self.active_s = time.monotonic()
-        if not self._greeted:
+        if not self.greeted:
             self._hello(frame)
             return
-        if len(self._queue) >= _QUEUE_MAX:
+        if len(self._queue) >= _QUEUE_MAX or (self.foreign and self.busy and frame.fds):  # another user's descriptors are not stored up
             frame.close()
             self.close("requests piled up")
             return
@@ -166,12 +193,8 @@ class Connection:
 
     def _hello(self, frame: Frame) -> None:
         frame.close()
-        # Another version's Hello may have other fields, so it is looked at before it is decoded.
-        try:
-            plain: Any = msgspec.msgpack.decode(frame.body)
-        except msgspec.MsgspecError:
-            plain = None
-        if not isinstance(plain, dict) or plain.get("m") != "Hello":
+        plain = decode_plain(frame.body) if len(frame.body) <= MAX_HELLO_BYTES else {}
+        if plain.get("m") != "Hello":
             self._refuse(failure_of(ProtocolError("the first message must be Hello")))
             return
         if plain.get("protocol") != PROTOCOL_VERSION:
@@ -183,7 +206,7 @@ class Connection:
                 )
             )
             return
-        self._greeted = True
+        self.greeted = True
         self.send(self._desk.welcome())
 
     def _refuse(self, failure: Failure) -> None:

@@ -9,9 +9,10 @@ from wcache.core.model.events import FingerprintRecorded
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import close_fds
-from wcache.core.wire.messages import Failure, Hashed, HashRequest, Progress
+from wcache.core.wire.messages import Failure, Hashed, HashRequest, Progress, Prove
 from wcache.daemon import orders
 from wcache.daemon.jobs import Job
+from wcache.daemon.proofs import request_proof, require_hashable, require_readable
 from wcache.daemon.recorder import Outcome, new_event
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ _FILES_MAX = 8192
 class Hash:
     """One hash, waiting or running, and those who wait for it. `fds` are owned until the worker has them."""
 
-    def __init__(self, request: HashRequest, fds: list[int], uid: int) -> None:
+    def __init__(self, request: HashRequest, fds: list[int], uid: int, foreign: bool) -> None:
         self.request = request
+        self.foreign = foreign
         self.key = request.location.key()
         self.fds = fds
         self.uid = uid
@@ -38,8 +40,16 @@ class Hash:
         return Progress(phase=self.phase.phase, done_bytes=self.phase.done_bytes, total_bytes=self.phase.total_bytes)
 
 
-def request_hash(server: Server, connection: Connection, request: HashRequest, fds: tuple[int, ...]) -> None:
+def take_files(server: Server, connection: Connection, request: HashRequest | Prove, fds: tuple[int, ...]) -> None:
+    """The descriptors of a hash or a proof arrive, in as many messages as it takes."""
     connection.parts.extend(fds)
+    if connection.foreign:
+        try:
+            require_readable(server, connection, fds)
+        except WcacheError:
+            parts, connection.parts = connection.parts, []
+            close_fds(parts)
+            raise
     location = request.location
     expected = len(location.files) + (location.index is not None)
     if request.more and len(connection.parts) < expected <= _FILES_MAX:
@@ -48,10 +58,21 @@ def request_hash(server: Server, connection: Connection, request: HashRequest, f
     parts, connection.parts = connection.parts, []
     if request.more or len(parts) != expected:
         close_fds(parts)
-        raise ProtocolError(f"{len(parts)} descriptors came to be hashed, {expected} are needed", where=location.root)
-    found = next((one for one in server.hashes if one.key == location.key()), None)
+        what = "looked at" if isinstance(request, Prove) else "hashed"
+        raise ProtocolError(f"{len(parts)} descriptors came to be {what}, {expected} are needed", where=location.root)
+    if isinstance(request, Prove):
+        request_proof(server, connection, request, parts)
+        return
+    if connection.foreign:
+        try:
+            request = require_hashable(server, connection, request)
+        except WcacheError:
+            close_fds(parts)
+            raise
+    # Whoever joins a hash gets evidence for what it finds, so nobody joins that of another user's descriptors, and another user joins none.
+    found = next((one for one in server.hashes if one.key == location.key() and not one.foreign and not connection.foreign), None)
     if found is None:
-        found = Hash(request, parts, connection.peer.uid)
+        found = Hash(request, parts, connection.peer.uid, connection.foreign)
         server.hashes.append(found)
     else:
         close_fds(parts)
@@ -63,9 +84,14 @@ def request_hash(server: Server, connection: Connection, request: HashRequest, f
 
 def start_next(server: Server) -> None:
     """As many as may run at a time, in the order in which they came."""
-    for hashing in list(server.hashes)[:HASHES_MAX]:
-        if hashing.job is None:
-            _start(server, hashing)
+    free = HASHES_MAX - sum(one.job is not None for one in server.hashes)
+    for hashing in sorted((one for one in server.hashes if one.job is None), key=lambda one: one.foreign):  # others' come after ours
+        if free <= 0:
+            return
+        if hashing.foreign and any(one.foreign and one.job is not None for one in server.hashes):
+            return
+        free -= 1
+        _start(server, hashing)
 
 
 def _start(server: Server, hashing: Hash) -> None:
@@ -103,7 +129,7 @@ def _record(server: Server, hashing: Hash, fingerprint: Fingerprint) -> None:
                 spelling=hashing.request.spelling,
                 by="server",
                 uid=hashing.uid,
-                instance=server.instance,
+                instance=None if hashing.foreign else server.instance,  # instance trust rests on what our own user asked for first
             )
         )
     ]

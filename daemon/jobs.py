@@ -27,7 +27,7 @@ class Job:
     def __init__(
         self,
         loop: Loop,
-        order: orders.LoadOrder | orders.HashOrder,
+        order: orders.LoadOrder | orders.HashOrder | orders.ProveOrder | orders.VerifyOrder,
         fds: Sequence[int],
         on_report: Callable[[orders.Report, tuple[int, ...]], None],
         on_end: Callable[[Failure | None], None],

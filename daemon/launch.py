@@ -1,4 +1,4 @@
-"""Starting the server in the background, and hearing from it that it is ready, or why it is not."""
+"""Starting vault and server in the background, and hearing that the server is ready, or why it is not."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from wcache.core.model.vocabulary import Reason
 from wcache.core.settings import Settings
 from wcache.core.wire.channel import raise_failure
 from wcache.core.wire.messages import Failure
-from wcache.daemon.instance import prepare_directory
-from wcache.daemon.main import READY_LINE
+from wcache.daemon.place import prepare_directory
+from wcache.daemon.vault import READY_LINE
 
 START_TIMEOUT_S = 30.0
 LOG_NAME = "daemon.log"
 
 
 def start_background(settings: Settings, *, timeout_s: float = START_TIMEOUT_S) -> int:
-    """Start a server in its own session, logging to `<state_dir>/daemon.log`; its pid once it is ready.
+    """Start a vault in its own session, logging to `<state_dir>/daemon.log`; the vault's pid once its server is ready.
 
     Raises what the server could not start for (DaemonRunning, ...), or DaemonUnreachable when it says nothing in time.
     """
@@ -34,7 +34,7 @@ def start_background(settings: Settings, *, timeout_s: float = START_TIMEOUT_S) 
         log_fd = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             process = subprocess.Popen(
-                [*server_command(settings), "--ready-fd", str(theirs)],
+                [*vault_command(settings), "--ready-fd", str(theirs)],
                 stdin=subprocess.DEVNULL,
                 stdout=log_fd,
                 stderr=log_fd,
@@ -60,10 +60,10 @@ def start_background(settings: Settings, *, timeout_s: float = START_TIMEOUT_S) 
     raise DaemonUnreachable(Reason.DAEMON_SILENT, "the daemon did not become ready", where=str(log_path), remedy="its log says why")
 
 
-def server_command(settings: Settings) -> list[str]:
-    """The command line of the server for these settings."""
+def vault_command(settings: Settings) -> list[str]:
+    """The command line of the vault for these settings."""
     places = ("--runtime-dir", settings.runtime_dir, "--state-dir", settings.state_dir, "--ledger", settings.ledger)
-    return [sys.executable, "-m", "wcache.daemon.main", *map(str, places)]
+    return [sys.executable, "-m", "wcache.daemon.vault", *map(str, places)]
 
 
 def _first_line(fd: int, deadline_s: float) -> bytes:

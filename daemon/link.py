@@ -8,6 +8,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from wcache.core.model.errors import ProtocolError
 from wcache.core.wire.frames import Frame, FrameDecoder, close_fds, encode_frame, receive_some, send_some
@@ -15,6 +16,16 @@ from wcache.daemon.loop import READ, WRITE, Loop
 
 _READS_PER_TURN = 4  # then the others have their turn
 _RETRY_S = 0.05
+
+
+class Screen(Protocol):
+    """Looks at received descriptors before anything else does, closing included."""
+
+    def look(self, fds: Sequence[int]) -> str:
+        """Why they must not be touched, or nothing."""
+
+    def discard(self, fds: Sequence[int]) -> None:
+        """Get rid of them without touching them here."""
 
 
 class Link:
@@ -30,6 +41,7 @@ class Link:
         max_frame_bytes: int,
         on_frame: Callable[[Frame], None],
         on_broken: Callable[[str], None],
+        screen: Screen | None = None,
     ) -> None:
         sock.setblocking(False)
         self._loop = loop
@@ -37,6 +49,7 @@ class Link:
         self._decoder = FrameDecoder(max_frame_bytes)
         self._on_frame = on_frame
         self._on_broken = on_broken
+        self._screen = screen
         self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()
         self._stalled = False  # the kernel's limit of descriptors in flight was hit; a timer retries
         self.frame_began_s: float | None = None
@@ -52,6 +65,19 @@ class Link:
         self._unsent.append((memoryview(encode_frame(body)), owned))
         if len(self._unsent) == 1:
             self._flush()
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is half received or half sent."""
+        return not self._unsent and not self._decoder.in_frame
+
+    def pause(self) -> None:
+        """Read no more, until `resume()`."""
+        self._loop.unwatch(self._sock.fileno())
+
+    def resume(self) -> None:
+        if not self.closed:
+            self._loop.watch(self._sock.fileno(), READ, self._ready)
 
     def close(self) -> None:
         """Idempotent; `on_broken` is not called."""
@@ -79,7 +105,10 @@ class Link:
     def _read(self) -> None:
         for _ in range(_READS_PER_TURN):
             try:
-                data, fds = receive_some(self._sock)
+                data, fds = receive_some(self._sock, self._screen.discard if self._screen else None)
+                if self._screen and fds and (why := self._screen.look(fds)):
+                    self._screen.discard(fds)
+                    return self._break(why)
                 frames = self._decoder.feed(data, fds) if data else []
             except BlockingIOError:
                 break

@@ -1,4 +1,4 @@
-"""Loads: a worker opens a checkpoint, the server finds room and records the start, the worker fills sealed memory, the server records
+"""Loads: a worker opens a checkpoint, the server makes room and records the start, the worker fills sealed memory, the server records
 the end, and only then is it resident. Nothing half loaded stays."""
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ import time
 from typing import TYPE_CHECKING
 
 from wcache.core.memory import memfd
-from wcache.core.model.errors import MappingFailed, NoRoom, RequestRefused, Unsupported, WcacheError
-from wcache.core.model.events import FingerprintRecorded, Identity, LoadCompleted, LoadFailed, LoadStarted
+from wcache.core.model.errors import MappingFailed, RequestRefused, Unsupported, WcacheError
+from wcache.core.model.events import FingerprintRecorded, Identity, LoadCompleted, LoadFailed, LoadStarted, ResidencyLost
 from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import close_fds
-from wcache.core.wire.messages import Failure, Loaded, LoadRequest, Progress, SegmentManifest, identity_of
+from wcache.core.wire.messages import Failure, Loaded, LoadRequest, Progress, identity_of
 from wcache.daemon import orders
-from wcache.daemon.budget import room
+from wcache.daemon.deposits import SEGMENTS
+from wcache.daemon.eviction import make_room
 from wcache.daemon.jobs import Job
+from wcache.daemon.kept import segments_of
 from wcache.daemon.recorder import Outcome, new_event
-from wcache.daemon.residencies import Residency
+from wcache.daemon.residencies import Residency, inode_of
 
 if TYPE_CHECKING:
     from wcache.daemon.connection import Connection
@@ -38,7 +40,10 @@ class Load:
         self.waiters: list[Connection] = []
         self.opened: orders.Opened | None = None
         self.phase = orders.Phase("wait", 0, 0)
-        self.started = False  # load.started is on record
+        self.pin = request.pin
+        self.making_room = False
+        self.started = False  # it has its room, and load.started is on record or about to be
+        self.completing = False  # load.completed is on its way into the ledger
         self.over = False
 
     def progress(self) -> Progress:
@@ -48,6 +53,10 @@ class Load:
     def left_bytes(self) -> int:
         """What it will still take."""
         return self.residency.bytes - self.phase.done_bytes if self.started else 0
+
+    def taken_bytes(self) -> int:
+        """What it has taken so far."""
+        return self.phase.done_bytes if self.started else 0
 
     def wait(self, connection: Connection) -> None:
         self.waiters.append(connection)
@@ -61,6 +70,7 @@ def start_load(server: Server, connection: Connection, request: LoadRequest) -> 
         )
     for running in server.loads:
         if running.wanted == (request.spelling, request.revision, request.device):
+            running.pin = running.pin if request.pin is None else request.pin
             running.wait(connection)
             return
     if len(server.loads) >= LOADS_MAX:
@@ -90,7 +100,7 @@ def _report(server: Server, load: Load, report: orders.Report, fds: tuple[int, .
         for waiter in list(load.waiters):
             waiter.tell_progress(now_s, 0.1)
     elif isinstance(report, orders.Filled):
-        _take(server, load, report.segments, fds)
+        _take(server, load, report, fds)
     elif isinstance(report, orders.Opened):
         _opened(server, load, report)
     elif isinstance(report, orders.LoadResult):
@@ -107,6 +117,7 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     for running in server.loads:
         if running is not load and running.opened is not None and running.opened.location.key() == key:
             _abandon(server, load)
+            running.pin = running.pin if load.pin is None else load.pin
             for waiter in list(load.waiters):
                 running.wait(waiter)
             return
@@ -115,13 +126,12 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     residency.served = residency.asked
     residency.table_digest = opened.table_digest
     residency.tensors = opened.tensors
-    others_bytes = sum(running.left_bytes() for running in server.loads)
-    free = room()
-    if opened.bytes > free.bytes - others_bytes:
-        loading = f", and running loads will take {others_bytes} of them" if others_bytes else ""
-        what = f"{opened.bytes} bytes are needed, {free.bytes} may be taken (by {free.by}){loading}"
-        _fail(server, load, failure_of(NoRoom(what, where=residency.asked.spelling, remedy="release something, or raise the limit")))
-        return
+    make_room(server, load, opened.bytes, lambda: _begin(server, load, opened), lambda error: _fail(server, load, failure_of(error)))
+
+
+def _begin(server: Server, load: Load, opened: orders.Opened) -> None:
+    """There is room, and it is reserved from here on."""
+    residency = load.residency
     residency.bytes = opened.bytes
     load.started = True
     load.phase = orders.Phase("wait", 0, opened.bytes)
@@ -149,8 +159,12 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
 
 def _reuse(server: Server, load: Load, other: Residency) -> None:
     _abandon(server, load)
+    other.touch()
+    if load.pin is not None and load.pin is not other.pinned:
+        other.pinned = load.pin
+        server.vault.keep(segments_of(other))  # it must outlive this server
     for waiter in list(load.waiters):
-        waiter.reply(Loaded(residency=other.view(), reused=True, seconds={}))
+        waiter.reply(Loaded(residency=other.view(), reused=True, seconds={}, pinned=other.pinned))
 
 
 def _abandon(server: Server, load: Load) -> None:
@@ -160,16 +174,19 @@ def _abandon(server: Server, load: Load) -> None:
         load.job.kill()
     if load in server.loads:
         server.loads.remove(load)
+    server.vault.drop((SEGMENTS, load.residency.residency))
     server.holdings.forget(load.residency)
 
 
-def _take(server: Server, load: Load, segments: tuple[SegmentManifest, ...], fds: tuple[int, ...]) -> None:
-    residency = load.residency
+def _take(server: Server, load: Load, filled: orders.Filled, fds: tuple[int, ...]) -> None:
+    residency, segments = load.residency, filled.segments
     residency.fds.extend(fds)  # from here on closed with the residency, whatever happens
     residency.segments += segments
+    residency.inodes += tuple(inode_of(fd) for fd in fds)
+    residency.tensor_digests += filled.tensor_digests
     try:
-        if len(segments) != len(fds):
-            raise MappingFailed(f"{len(fds)} descriptors came for {len(segments)} segments")
+        if not len(segments) == len(fds) == len(filled.tensor_digests):
+            raise MappingFailed(f"{len(fds)} descriptors and {len(filled.tensor_digests)} digests came for {len(segments)} segments")
         for segment, fd in zip(segments, fds, strict=True):
             memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
     except MappingFailed as error:
@@ -197,6 +214,8 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
     )
     residency.weights_digest, residency.table_digest = content.weights_digest, content.table_digest
     residency.dtypes = result.dtypes
+    residency.pinned = load.pin is True
+    residency.touch()
     residency.known = {
         f"sampled:{item.seed_id}" if item.tier is Tier.SAMPLED else item.tier.value: item.digest for item in result.fingerprints[1:]
     }
@@ -228,7 +247,17 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         seconds=result.seconds,
         strays=opened.strays,
         misaligned=result.misaligned,
+        pinned=residency.pinned,
     )
+
+    def kept(error: WcacheError | None) -> None:
+        if load.over:
+            return
+        if error is not None:
+            _fail(server, load, failure_of(error))
+            return
+        load.completing = True
+        server.recorder.append([*recorded, new_event(completed)], then)
 
     def then(outcome: Outcome) -> None:
         if load.over:
@@ -241,9 +270,9 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         residency.state = ResidencyState.RESIDENT
         residency.loaded_ns = time.time_ns()
         for waiter in list(load.waiters):
-            waiter.reply(Loaded(residency=residency.view(), reused=False, seconds=result.seconds))
+            waiter.reply(Loaded(residency=residency.view(), reused=False, seconds=result.seconds, pinned=residency.pinned))
 
-    server.recorder.append([*recorded, new_event(completed)], then)
+    server.vault.keep(segments_of(residency, pinned=load.pin is True), kept)  # first: what is said to be resident survives this server
 
 
 def _end(server: Server, load: Load, failure: Failure | None) -> None:
@@ -272,4 +301,8 @@ def _fail(server: Server, load: Load, failure: Failure) -> None:
 
 def stop_load(server: Server, load: Load) -> None:
     """The daemon ends."""
+    if load.completing:  # too late to fail
+        _abandon(server, load)
+        server.recorder.observe(ResidencyLost(residency=load.residency.residency, why="daemon stopped"))
+        return
     _fail(server, load, Failure(code="refused", what="the daemon was stopped during the load", where=load.residency.asked.spelling))

@@ -26,6 +26,23 @@ class HashOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     fds: tuple[int, ...]
 
 
+class VerifyOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Hash resident memory behind inherited descriptors, one a segment, and compare it with what its load recorded."""
+
+    segments: tuple[SegmentManifest, ...]
+    tensor_digests: tuple[bytes, ...]
+    fds: tuple[int, ...]
+    weights_digest: str
+
+
+class ProveOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Take identities and headers of another user's checkpoint from inherited descriptors: the shards, then the index, as in HashOrder."""
+
+    spelling: str
+    location: Location
+    fds: tuple[int, ...]
+
+
 class Go(msgspec.Struct, frozen=True, tag=True):
     """There is room, and the load is on record."""
 
@@ -53,9 +70,10 @@ class Phase(msgspec.Struct, frozen=True, tag=True):
 
 
 class Filled(msgspec.Struct, frozen=True, tag=True):
-    """Sealed segments; their descriptors come along, at most 32."""
+    """Sealed segments; their descriptors come along, at most 32. `tensor_digests`: a segment's, 32 bytes a tensor, in file order."""
 
     segments: tuple[SegmentManifest, ...]
+    tensor_digests: tuple[bytes, ...]
 
 
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -71,12 +89,27 @@ class HashResult(msgspec.Struct, frozen=True, tag=True):
     fingerprint: Fingerprint
 
 
+class VerifyResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """`intact`, or the tensors that differ and what else is wrong; `found` is the weights digest of what is there, where it has one."""
+
+    intact: bool
+    tensors: tuple[str, ...]
+    why: str
+    found: str
+
+
+class ProofResult(msgspec.Struct, frozen=True, tag=True):
+    """Header evidence, with the identities as the worker found them."""
+
+    header: Fingerprint
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     failure: Failure
 
 
-Order = LoadOrder | HashOrder | Go | Taken
-Report = Opened | Phase | Filled | LoadResult | HashResult | Failed
+Order = LoadOrder | HashOrder | ProveOrder | VerifyOrder | Go | Taken
+Report = Opened | Phase | Filled | LoadResult | HashResult | ProofResult | VerifyResult | Failed
 
 _encoder = msgspec.msgpack.Encoder()
 _orders: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import time
 from collections import deque
@@ -9,8 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from wcache.core.memory import memfd
 from wcache.core.model.decide import ResidencyView
-from wcache.core.model.errors import NotFound, UsageError
+from wcache.core.model.errors import MappingFailed, NotFound, UsageError
 from wcache.core.model.events import Engine, Identity
 from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
 from wcache.core.wire.frames import close_fds
@@ -31,8 +33,9 @@ class Lease(msgspec.Struct, kw_only=True):
     since_ns: int
     tier: Tier | None
     pidfd: int | None
+    orphaned: bool = False  # the process that attached is gone, and somebody else has its connection
 
-    def status(self) -> LeaseStatus:
+    def status(self, *, suspect: bool = False) -> LeaseStatus:
         return LeaseStatus(
             attach=self.attach,
             residency=self.residency,
@@ -41,8 +44,13 @@ class Lease(msgspec.Struct, kw_only=True):
             rank=self.rank,
             since_ns=self.since_ns,
             tier=self.tier,
-            orphaned=self.pidfd is not None and has_exited(self.pidfd),
+            orphaned=self.orphaned,
+            suspect=suspect,
         )
+
+    def process_ended(self) -> bool:
+        """The process that attached is gone (a zombie is), as far as the kernel can say."""
+        return self.pidfd is not None and has_exited(self.pidfd)
 
     def describe(self) -> str:
         name = f"{self.engine.name} {self.engine.version}".strip() or "an engine"
@@ -55,7 +63,7 @@ class Lease(msgspec.Struct, kw_only=True):
 
 
 class Residency(msgspec.Struct, kw_only=True):
-    """Weights in memory, or about to be. `fds` and `segments` belong together, in shard order."""
+    """Weights in memory, or about to be. `fds`, `segments`, `inodes` and `tensor_digests` belong together, in shard order."""
 
     residency: str
     asked: Identity
@@ -70,7 +78,12 @@ class Residency(msgspec.Struct, kw_only=True):
     dtypes: tuple[str, ...] = ()
     segments: tuple[SegmentManifest, ...] = ()
     fds: list[int] = []
+    inodes: tuple[tuple[int, int], ...] = ()  # (device, inode) of each descriptor as it came from the worker
+    tensor_digests: tuple[builtins.bytes, ...] = ()  # of each segment: 32 bytes a tensor, in file order
+    pinned: bool = False  # never evicted
+    flaw: str = ""  # what is on record as wrong with its memory
     loaded_ns: int | None = None
+    used_mono_ns: int = 0  # on the monotonic clock: when it was last loaded, attached, or let go by an attach
     leases: dict[str, Lease] = {}
     reserved: dict[str, float] = {}  # attach -> monotonic time until which it holds
 
@@ -96,10 +109,36 @@ class Residency(msgspec.Struct, kw_only=True):
         now_s = time.monotonic()
         return [attach for attach, until_s in self.reserved.items() if until_s > now_s]
 
+    def touch(self) -> None:
+        self.used_mono_ns = time.monotonic_ns()
+
+    def used_ns(self) -> int | None:
+        """When it was last used, by the wall clock as it is now."""
+        return time.time_ns() - (time.monotonic_ns() - self.used_mono_ns) if self.used_mono_ns else None
+
+    def memory_flaw(self) -> str:
+        """What is wrong with its memory as far as that can be said without reading it: seals, sizes and inodes. Nothing: an empty text.
+
+        Bytes that were hashed before they were sealed cannot differ while these hold, but for a fault of the memory itself.
+        """
+        for position, (segment, fd) in enumerate(zip(self.segments, self.fds, strict=True)):
+            try:
+                memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
+            except MappingFailed as error:
+                return str(error)
+            if self.inodes and self.inodes[position] != inode_of(fd):
+                return f"{segment.name}: this is another memory file than the one that was loaded"
+        return ""
+
     def drop(self) -> None:
         """Let go of the memory. Engines that map it keep theirs."""
         close_fds(self.fds)
         self.fds = []
+
+
+def inode_of(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 class Holdings:
@@ -146,6 +185,11 @@ class Holdings:
 
     def resident_bytes(self) -> int:
         return sum(one.bytes for one in self.resident())
+
+    def held_bytes(self, device: str) -> int:
+        """What whole residencies take of a device, those that are being released too."""
+        states = (ResidencyState.RESIDENT, ResidencyState.SUSPECT, ResidencyState.RELEASING)
+        return sum(one.bytes for one in self if one.device == device and one.state in states)
 
     def idle_bytes(self) -> int:
         """Resident and mapped by nobody."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import resource
-import secrets
 import socket
 import time
 from collections.abc import Callable
 
 from wcache.core import __version__
-from wcache.core.model.errors import ProtocolError, WcacheError
-from wcache.core.model.events import DaemonStarted, DaemonStopped, Event, LeaseEnded, Peer, PeerRefused, ResidencyLost
+from wcache.core.model.errors import EXIT_INTERRUPTED, EXIT_OK, ProtocolError, WcacheError
+from wcache.core.model.events import DaemonStarted, DaemonStopped, Event, LeaseEnded, Peer, ResidencyLost
 from wcache.core.model.vocabulary import Reason
 from wcache.core.settings import Settings
 from wcache.core.wire.frames import close_fds, encode_frame
@@ -29,31 +28,46 @@ from wcache.core.wire.messages import (
     Lookup,
     Message,
     Observe,
+    Prove,
     ReleaseRequest,
+    ReplaceRequest,
     ShutdownRequest,
     StatusRequest,
+    VerifyRequest,
     Welcome,
     encode,
 )
 from wcache.core.wire.peer import peer_of
-from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, leave, look_up, observe
+from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, leave, look_up, note_orphans, observe
 from wcache.daemon.connection import Connection
-from wcache.daemon.hashes import Hash, abandon_hash, request_hash
-from wcache.daemon.instance import InstanceLock, boot_id, bury_predecessors, listen
+from wcache.daemon.deposits import Deposit
+from wcache.daemon.door import Door
+from wcache.daemon.hashes import Hash, abandon_hash, take_files
+from wcache.daemon.health import HealthServer
+from wcache.daemon.instance import boot_id, bury_predecessors
+from wcache.daemon.link import Screen
 from wcache.daemon.loads import Load, start_load, stop_load
 from wcache.daemon.loop import READ, Loop
+from wcache.daemon.proofs import Proving, abandon_proof
+from wcache.daemon.reconcile import take_over
 from wcache.daemon.recorder import Outcome, Recorder, new_event
-from wcache.daemon.releases import release, shut_down
+from wcache.daemon.releases import Release, list_leases, release, shut_down
+from wcache.daemon.replace import replace_server
 from wcache.daemon.residencies import Holdings
+from wcache.daemon.sharing import group_of
+from wcache.daemon.space import Space
 from wcache.daemon.status import tell_status
+from wcache.daemon.vault_client import VaultClient
+from wcache.daemon.verifies import Verify, abandon_verify, verify
 
 log = logging.getLogger("wcache")
 
 SWEEP_S = 0.5
+TEND_S = 2.0
 CONNECTIONS_MAX = 1024
 _ACCEPTS_PER_TURN = 16
+_INTERRUPT_S = 10.0
 _ACCEPT_PAUSE_S = 0.2
-_REFUSED_EVERY_S = 60.0  # of one uid on record: a refused peer must not fill the ledger
 
 _HANDLERS: dict[type[Message], Callable[..., None]] = {
     AttachBegin: begin_attach,
@@ -63,28 +77,40 @@ _HANDLERS: dict[type[Message], Callable[..., None]] = {
     Ack: acknowledge,
     LoadRequest: start_load,
     ReleaseRequest: release,
+    VerifyRequest: verify,
     StatusRequest: tell_status,
     ShutdownRequest: shut_down,
+    ReplaceRequest: replace_server,
 }
 
 
 class Server:
-    """Everything between the lock and the last event. `run()` returns after an ordered end."""
+    """Everything between the vault's hand-over and the last event. `run()` returns after an ordered end, or when another server is to go on
+    (`leaving`)."""
 
-    def __init__(self, settings: Settings, lock: InstanceLock) -> None:
+    def __init__(self, settings: Settings, vault: VaultClient, listener: socket.socket, restored: list[Deposit]) -> None:
         self.settings = settings
-        self.instance = f"d-{secrets.token_hex(8)}"
+        self.vault = vault
+        self.instance = vault.instance  # the vault's, hence the same after a restart: what was trusted of it still is
         self.started_ns = time.time_ns()
         self.stopping = False
+        self.leaving = False
+        self.replacing = False
         self.holdings = Holdings()
         self.loads: list[Load] = []
         self.hashes: list[Hash] = []
+        self.verifies: list[Verify] = []
+        self.releases: dict[str, Release] = {}  # asked for and not complete, by residency
         self.unacked = 0
         self.unacked_max = _raise_open_files() // 2
-        self._lock = lock
+        self._interrupted_s = -_INTERRUPT_S
+        self._listed: set[str] = set()  # leases that were shown to whoever pressed Ctrl-C
         self._connections: set[Connection] = set()
-        self._refused_s: dict[int, float] = {}
+        self.proofs: list[Proving] = []
+        self.door = Door(self, group_of(settings.shared_group))
         self.loop = Loop()
+        self.health = None if settings.health_port is None else HealthServer(self, settings.health_port, patient=bool(restored))
+        self.space = Space({"ledger": settings.ledger.parent, "journal": settings.runtime_dir})
         self.recorder = Recorder(self.loop, settings.ledger, settings.runtime_dir)
         bury_predecessors(self.recorder.ledger, self.recorder.knowledge, settings, self.instance)
         self._append_now(
@@ -98,26 +124,76 @@ class Server:
                 runtime_dir=str(settings.runtime_dir),
             )
         )
-        self._listener: socket.socket | None = listen(settings)
-        self.loop.watch(self._listener.fileno(), READ, self._accept)
+        take_over(self, restored)
+        vault.on_signal = self.asked_to_stop
+        vault.join(self.loop)
+        self._listener: socket.socket | None = listener
+        self.loop.watch(listener.fileno(), READ, self._accept)
+
+    @property
+    def connections(self) -> set[Connection]:
+        return self._connections
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
 
     def run(self) -> None:
+        if self.health is not None:
+            self.health.start()
+        self._tend()
         self._sweep()
         self.loop.run()
         self._close()
+
+    def asked_to_stop(self, signal_name: str) -> None:
+        """By a signal. Ctrl-C with live leases is refused and lists them; a second one within ten seconds, of the same leases, is meant."""
+        leases, now_s = self.holdings.leases(), time.monotonic()
+        attaches = {lease.attach for lease in leases}
+        if signal_name == "SIGINT" and self.stopping:
+            os._exit(EXIT_INTERRUPTED)  # asked again while it ends: the next start finds what is missing
+        if signal_name == "SIGINT" and leases and (now_s - self._interrupted_s > _INTERRUPT_S or not attaches <= self._listed):
+            self._interrupted_s, self._listed = now_s, attaches
+            log.warning("not stopped: weights are mapped by %s; press Ctrl-C again to stop even so", list_leases(leases))
+            return
+        self.stop(signal_name)
+
+    def leave(self) -> None:
+        """End without a word: another server goes on with what the vault keeps."""
+        self.leaving = True
+        self.vault.leave()
+        self.loop.stop()
+
+    def pause_accepting(self) -> None:
+        """Who connects waits in the backlog, for this server or another."""
+        if self._listener is not None:
+            self.loop.unwatch(self._listener.fileno())
+
+    def resume_accepting(self) -> None:
+        if self._listener is not None:
+            self.loop.watch(self._listener.fileno(), READ, self._accept)
 
     def stop(self, by: str, then: Callable[[], None] = lambda: None) -> None:
         """End in order: nothing is let go without an event that says so. Once; `then` is called before the loop ends."""
         if self.stopping:
             return
         self.stopping = True
+        self.vault.stopping()
         self._stop_listening()
         for hashing in list(self.hashes):
             abandon_hash(self, hashing)
+        for proving in list(self.proofs):
+            abandon_proof(self, proving)
+        for running in list(self.verifies):
+            abandon_verify(self, running)
         for load in list(self.loads):
             stop_load(self, load)
         unit: list[Event] = [LeaseEnded(attach=lease.attach, how="daemon stopped") for lease in self.holdings.leases()]
         unit += [ResidencyLost(residency=one.residency, why="daemon stopped") for one in self.holdings.resident()]
+        for begun in list(self.releases.values()):
+            if begun.complete is not None:
+                begun.complete()  # the vault ends too
+        unit += [ResidencyLost(residency=name, why="daemon stopped") for name, one in self.releases.items() if not one.completing]
         unit.append(DaemonStopped(instance=self.instance, by=by))
         events = [new_event(event) for event in unit]
 
@@ -137,6 +213,7 @@ class Server:
             version=__version__,
             instance=self.instance,
             server_pid=os.getpid(),
+            vault_pid=self.vault.pid,
             ledger=str(self.settings.ledger),
         )
 
@@ -146,12 +223,18 @@ class Server:
             connection.close("the daemon is stopping")
             return
         try:
-            if isinstance(request, HashRequest):
-                request_hash(self, connection, request, fds)
+            if connection.foreign:
+                try:
+                    self.door.admit(connection, request)
+                except WcacheError:
+                    close_fds(fds)
+                    raise
+            if isinstance(request, (HashRequest, Prove)):
+                take_files(self, connection, request, fds)
                 return
             close_fds(fds)
             if isinstance(request, Hello) or fds:
-                raise ProtocolError("Hello comes once, and descriptors only with HashRequest", where=type(request).__name__)
+                raise ProtocolError("Hello comes once, and descriptors only with HashRequest and Prove", where=type(request).__name__)
             _HANDLERS[type(request)](self, connection, request)
         except WcacheError as error:
             connection.fail(error)
@@ -165,8 +248,12 @@ class Server:
 
     def gone(self, connection: Connection, why: str) -> None:
         self._connections.discard(connection)
+        self.door.left(connection.peer)
         if not self.stopping:
             leave(self, connection)
+
+    def screen(self, peer: Peer) -> Screen:
+        return self.door.screen(peer)
 
     # --- connections ---
 
@@ -183,12 +270,14 @@ class Server:
                     self._pause_accepting()
                 return
             peer = peer_of(sock)
-            if peer.uid != os.geteuid():
-                self._refuse(sock, peer)
+            why = self.door.refuses(sock, peer)
+            if why:
+                self._refuse(sock, peer, why)
                 continue
             if len(self._connections) >= CONNECTIONS_MAX and not self._make_place():
                 sock.close()
                 continue
+            self.door.entered(peer)
             self._connections.add(Connection(self.loop, self, sock, peer))
 
     def _pause_accepting(self) -> None:
@@ -204,9 +293,9 @@ class Server:
 
         self.loop.call_later(_ACCEPT_PAUSE_S, resume)
 
-    def _refuse(self, sock: socket.socket, peer: Peer) -> None:
-        why = f"this daemon serves uid {os.geteuid()} only"
-        failure = Failure(code=Reason.PEER_NOT_ALLOWED, what=f"{why}, the client is uid {peer.uid}", remedy="run both as the same user")
+    def _refuse(self, sock: socket.socket, peer: Peer, why: str) -> None:
+        remedy = "run both as the same user" if self.door.gid is None else "run it as the daemon's user, or as a member of its group"
+        failure = Failure(code=Reason.PEER_NOT_ALLOWED, what=f"{why}; the client is uid {peer.uid}", remedy=remedy)
         sock.setblocking(False)
         try:
             sock.send(encode_frame(encode(failure)), socket.MSG_NOSIGNAL)
@@ -214,10 +303,7 @@ class Server:
             pass
         finally:
             sock.close()
-        now_s = time.monotonic()
-        if now_s - self._refused_s.get(peer.uid, -_REFUSED_EVERY_S) >= _REFUSED_EVERY_S:
-            self._refused_s[peer.uid] = now_s
-            self.recorder.observe(PeerRefused(peer=peer, why=why))
+        self.door.record(peer, why)
 
     def _make_place(self) -> bool:
         """Close the connection that has been idle longest; those that hold or wait for something stay."""
@@ -235,7 +321,16 @@ class Server:
                 connection.close(why)
             else:
                 connection.tell_progress(now_s)
+        note_orphans(self)
         self.loop.call_later(SWEEP_S, self._sweep)
+
+    def _tend(self) -> None:
+        """What nobody asks for and must happen all the same."""
+        self.space.look()
+        journal = self.recorder.journal
+        self.recorder.serves_unrecorded = self.space.level("journal") != "full" and journal.size_bytes() < journal.max_bytes
+        self.recorder.retry()
+        self.loop.call_later(TEND_S, self._tend)
 
     # --- the end ---
 
@@ -254,13 +349,18 @@ class Server:
             listener.close()
 
     def _close(self) -> None:
-        for connection in list(self._connections):
-            connection.close("the daemon stopped")
+        if not self.leaving:
+            for connection in list(self._connections):
+                connection.close("the daemon stopped")
+        if self.health is not None:
+            self.health.stop()
         for residency in self.holdings:
             residency.drop()
         self.recorder.close()
+        if not self.leaving:
+            self.vault.bye(EXIT_OK)
+        self.vault.close()
         self.loop.close()
-        self._lock.release()
 
 
 def _raise_open_files() -> int:

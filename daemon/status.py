@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from wcache.core import __version__
 from wcache.core.wire.messages import ResidencyStatus, Status, StatusRequest
-from wcache.daemon.budget import room
+from wcache.daemon.attaches import note_orphans
+from wcache.daemon.eviction import evictable, room_left
+from wcache.daemon.proofs import narrowed
 
 if TYPE_CHECKING:
     from wcache.daemon.connection import Connection
@@ -15,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def tell_status(server: Server, connection: Connection, _request: StatusRequest) -> None:
-    connection.reply(status_of(server))
+    note_orphans(server)
+    connection.reply(narrowed(server, connection, status_of(server)))
 
 
 def status_of(server: Server) -> Status:
     holdings, recorder = server.holdings, server.recorder
     loading = {load.residency.residency: load for load in server.loads}
-    free = room()
+    free, loading_bytes = room_left(server)
     residencies = []
     for one in holdings.held():
         load = loading.get(one.residency)
@@ -31,6 +34,10 @@ def status_of(server: Server) -> Status:
                 view=one.view(),
                 leases=len(one.leases),
                 loaded_ns=one.loaded_ns,
+                used_ns=one.used_ns(),
+                pinned=one.pinned,
+                evictable=evictable(server, one),
+                flaw=one.flaw,
                 phase=phase.phase if phase else None,
                 done_bytes=phase.done_bytes if phase else 0,
                 total_bytes=phase.total_bytes if phase else 0,
@@ -40,18 +47,22 @@ def status_of(server: Server) -> Status:
         version=__version__,
         instance=server.instance,
         server_pid=os.getpid(),
+        vault_pid=server.vault.pid,
         state="stopping" if server.stopping else "ready",
         started_ns=server.started_ns,
         runtime_dir=str(server.settings.runtime_dir),
         ledger=str(recorder.path),
         ledger_seq=recorder.seq,
         resident_bytes=holdings.resident_bytes(),
-        budget_bytes=max(0, free.bytes - sum(load.left_bytes() for load in server.loads)),
+        budget_bytes=max(0, free.bytes - loading_bytes),
         budget_by=free.by,
         memory_bytes=memory_bytes(),
         residencies=tuple(residencies),
-        leases=tuple(lease.status() for lease in holdings.leases()),
+        leases=tuple(lease.status(suspect=bool(one.flaw)) for one in holdings for lease in one.leases.values()),
         journalled=recorder.journal.pending(),
+        ledger_failure=recorder.failure.diagnostics() if recorder.failure else "",
+        warnings=tuple(server.space.warnings()),
+        health_port=server.health.port if server.health else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""A worker process: one load or one hash, then it exits. It holds no lock and no ledger, and dies with its server.
+"""A worker process: one load, one hash or one verification, then it exits. It holds no lock and no ledger, and dies with its server.
 
 `python -m wcache.daemon.worker FD PARENT_PID`; FD is the socket pair's end. Everything it has to say goes up that socket.
 """
@@ -22,9 +22,10 @@ from wcache.core.checkpoint.content import ContentCheck, hash_shard
 from wcache.core.checkpoint.digest import ShardDigests
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, content_fingerprint, header_fingerprint, sampled_fingerprint
 from wcache.core.checkpoint.reader import Reader
+from wcache.core.checkpoint.resident import ReadAt, ResidentShard, compare_shard, weights_digest_found
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.memory import memfd
-from wcache.core.model.errors import EvidenceUnavailable, NoRoom, ProtocolError, WcacheError
+from wcache.core.model.errors import EvidenceUnavailable, NoRoom, ProtocolError, RequestRefused, WcacheError
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import Frame, FrameDecoder, encode_frame, receive_some, send_some
@@ -132,9 +133,10 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
             memfd.seal(fd)
         manifests = [SegmentManifest(shard.name, shard.size_bytes, digests[shard.name].file) for shard in checkpoint.shards]
         fingerprints = [content, *_weaker(held, order.state_dir, fds, reader)]
+        tensors = [b"".join(digests[shard.name].tensors[entry.name] for entry in shard.header.tensors) for shard in checkpoint.shards]
         for start in range(0, len(fds), MAX_FDS):
             stop = start + MAX_FDS
-            link.report(orders.Filled(tuple(manifests[start:stop])), tuple(fds[start:stop]))
+            link.report(orders.Filled(tuple(manifests[start:stop]), tuple(tensors[start:stop])), tuple(fds[start:stop]))
             if not isinstance(link.order(), orders.Taken):
                 raise ProtocolError("the server did not take the segments")
         clock.append(time.monotonic())
@@ -192,6 +194,43 @@ def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
     link.report(orders.HashResult(fingerprint))
 
 
+def verify(link: ServerLink, order: orders.VerifyOrder) -> None:
+    """Reads by pread(2), never through a mapping: memory that is not what it was may be shorter too."""
+    shards = [
+        ResidentShard(segment.name, segment.size_bytes, segment.file_digest, digests)
+        for segment, digests in zip(order.segments, order.tensor_digests, strict=True)
+    ]
+    meter = Meter(link, sum(shard.size_bytes for shard in shards))
+    meter.enter("read")
+    readers = [_resident(fd) for fd in order.fds]
+    verdicts = [compare_shard(shard, read_at, meter.advance) for shard, read_at in zip(shards, readers, strict=True)]
+    intact = all(verdict.intact for verdict in verdicts)
+    link.report(
+        orders.VerifyResult(
+            intact=intact,
+            tensors=tuple(name for verdict in verdicts for name in verdict.tensors),
+            why="; ".join(verdict.why for verdict in verdicts if verdict.why),
+            found=order.weights_digest if intact else weights_digest_found(shards, readers, verdicts) or "",
+        )
+    )
+
+
+def _resident(fd: int) -> ReadAt:
+    return lambda offset, length: os.pread(fd, length, offset)
+
+
+def prove(link: ServerLink, order: orders.ProveOrder) -> None:
+    """What lies behind another user's descriptors must be what that user named, file by file."""
+    reader = Reader()
+    named = order.location
+    shards = {identity.name: fd for identity, fd in zip(named.files, order.fds, strict=False)}
+    index = order.fds[len(named.files)] if named.index is not None else None
+    with adopt_checkpoint(order.spelling, named, shards, index, reader=reader) as held:
+        if held.checkpoint.location.key() != named.key():
+            raise RequestRefused("its descriptors are not the files that it named", where=named.root, detail="not_proved")
+        link.report(orders.ProofResult(header_fingerprint(held.checkpoint, reader)))
+
+
 def _work(link: ServerLink) -> None:
     try:
         order = link.order()
@@ -199,6 +238,10 @@ def _work(link: ServerLink) -> None:
             load(link, order)
         elif isinstance(order, orders.HashOrder):
             hash_only(link, order)
+        elif isinstance(order, orders.ProveOrder):
+            prove(link, order)
+        elif isinstance(order, orders.VerifyOrder):
+            verify(link, order)
     except WcacheError as error:
         link.report(orders.Failed(failure_of(error)))
     except MemoryError:

@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: events, reasons, transitions, errors, the command line.
+"""Writes docs/reference/ from the code: events, reasons, transitions, errors, metrics, the command line.
 
 `--check` writes nothing and fails on a difference.
 """
@@ -202,11 +202,26 @@ def render_cli() -> str:
     return NOTE + "\n" + str(render_cli_reference()).rstrip() + "\n"
 
 
+def render_metrics() -> str:
+    from wcache.daemon.metrics import METRICS
+
+    lines = [NOTE, "# Metrics\n"]
+    lines.append(
+        "`wcache daemon start --health-port PORT` serves them on `http://127.0.0.1:PORT/metrics`. Counters come from the ledger: they\n"
+        "agree with `wcache audit summary` and go on where they were after a restart, but for those that say otherwise. Every value of a\n"
+        "closed label is there from the start, at 0. [What to alert on](../operations.md#alerts).\n"
+    )
+    rows = ((f"`{name}`", about.kind, " ".join(f"`{label}`" for label in about.labels), about.says) for name, about in METRICS.items())
+    lines.append(table(("metric", "kind", "labels", "says"), rows))
+    return "\n".join(lines)
+
+
 PAGES = {
     "events.md": render_events,
     "reasons.md": render_reasons,
     "transitions.md": render_transitions,
     "errors.md": render_errors,
+    "metrics.md": render_metrics,
     "cli.md": render_cli,
 }
 

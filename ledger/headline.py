@@ -66,20 +66,26 @@ _HEADLINES: dict[type[ev.Event], Any] = {
     ev.FallbackFailed: lambda e: f"{e.attach} could not read the disk either: {e.code}: {e.message}.",
     ev.ReleaseRequested: lambda e: (
         f"uid {e.uid} asked to release {e.residency}"
-        + (" by force" if e.force else "")
+        + (" by force" if e.force else " when it is free" if e.when_free else "")
         + (f": {e.why!r}" if e.why else "")
         + (f"; mapped by {', '.join(e.leases)}." if e.leases else ".")
     ),
     ev.ReleaseRefused: lambda e: f"The release of {e.residency} that uid {e.uid} asked for was refused: mapped by {', '.join(e.leases)}.",
-    ev.ReleaseCompleted: lambda e: f"{e.residency} was released: {e.bytes} bytes given back.",
-    ev.VerifyPassed: lambda e: f"{e.attach or e.residency} was checked and is right: {_d(e.found)}, in {e.seconds:.2f} s.",
+    ev.ReleaseCompleted: lambda e: (
+        f"{e.residency} was released: {e.bytes} bytes given back" + (f", checked by {e.checked} before." if e.checked else ".")
+    ),
+    ev.VerifyPassed: lambda e: (
+        f"{e.residency} is sealed since it was loaded; nothing was read."
+        if e.by == "seals"
+        else f"{e.attach or e.residency} was checked and is right: {_d(e.found)}, in {e.seconds:.2f} s."
+    ),
     ev.VerifyFailed: lambda e: (
         f"{e.attach} was a wrong hit: {_d(e.found)} was asked for, {_d(e.expected)} was served."
         if e.attach
         else f"{e.residency} is not what was loaded: {_d(e.found)} instead of {_d(e.expected)}."
     ),
     ev.VerifyInconclusive: lambda e: f"{e.attach or e.residency} can neither be proved nor refuted: {e.why}.",
-    ev.MutationDetected: lambda e: f"Bytes of {e.residency} changed in memory: {', '.join(e.tensors)}.",
+    ev.MutationDetected: lambda e: f"Bytes of {e.residency} changed in memory: {', '.join(e.tensors) or e.why}.",
     ev.ResidencyLost: lambda e: f"{e.residency} is gone without a release: {e.why}.",
     ev.ResidencyReadopted: lambda e: f"{e.residency} was taken over by daemon instance {e.instance}.",
     ev.PeerRefused: lambda e: f"A process of uid {e.peer.uid} was turned away: {e.why}.",

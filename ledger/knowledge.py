@@ -79,6 +79,11 @@ class Knowledge:
         rows = self._rows("SELECT body FROM fingerprint WHERE fingerprint = ?", (fingerprint,))
         return self._decode(rows[0][0], Fingerprint) if rows else None
 
+    def taken_by_server(self, fingerprint: str) -> bool:
+        """Whether a server's own worker recorded this fingerprint, perhaps beside others who did."""
+        rows = self._rows("SELECT payload FROM event WHERE stream = ? AND payload IS NOT NULL", (f"fingerprint/{fingerprint}",))
+        return any(msgspec.json.decode(payload).get("by") == "server" for (payload,) in rows)
+
     def grants(self, include_revoked: bool = False) -> tuple[Grant, ...]:
         """In the order in which they were granted. Expired ones are among them: whether that matters is for `decide()`."""
         states = ("active", "revoked") if include_revoked else ("active",)

@@ -147,6 +147,18 @@ class Ledger:
             self._checkpoint_if_due()
         return results
 
+    def touch(self) -> None:
+        """Commits a write that changes nothing (the header's `user_version`, as it is): whether an event could be appended now.
+
+        Raises as `append_batch`.
+        """
+        self._check_usable()
+        with self._mutex, self._lock.held(LOCK_WAIT_S), translated(self.path):
+            self._check_in_place()
+            with self._engine.begin() as connection:
+                version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+                connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
+
     def _append(self, connection: Connection, units: Sequence[list[Prepared] | WcacheError]) -> list[list[int] | WcacheError]:
         every = [item for unit in units if not isinstance(unit, WcacheError) for item in unit]
         present = find_ids(connection, [item.new.event_id for item in every])

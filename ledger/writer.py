@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from concurrent.futures import Future
 
 from wcache.core.model.errors import LedgerError, WcacheError
@@ -22,8 +23,15 @@ class LedgerWriter:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self._closed = False
+        self.commit_s: float | None = None  # what the last batch took, lock and all
+        self.committed_ns: int | None = None  # when it was durable
         self._thread = threading.Thread(target=self._run, name="wcache-ledger", daemon=True)
         self._thread.start()
+
+    @property
+    def queued(self) -> int:
+        """Units that wait for their turn."""
+        return self._jobs.qsize()
 
     def submit(self, unit: Unit) -> Future[list[int]]:
         """The future has the seqs once they are durable, or the unit's own error (a WcacheError). Callbacks run in the writer's thread."""
@@ -62,6 +70,7 @@ class LedgerWriter:
 
     def _append(self, jobs: list[_Job]) -> None:
         results: list[list[int] | WcacheError]
+        began_s = time.monotonic()
         try:
             results = self.ledger.append_batch([unit for unit, _ in jobs])
         except WcacheError as error:
@@ -70,6 +79,8 @@ class LedgerWriter:
             for _, future in jobs:
                 future.set_exception(error)
             return
+        else:
+            self.commit_s, self.committed_ns = time.monotonic() - began_s, time.time_ns()
         for (_, future), result in zip(jobs, results, strict=True):
             if isinstance(result, WcacheError):
                 future.set_exception(result)

@@ -50,7 +50,7 @@ from wcache.loader.session import Session, new_event_id
 if TYPE_CHECKING:
     import torch
 
-_PLACES = ("runtime_dir", "state_dir", "ledger")
+_PLACES = ("runtime_dir", "state_dir", "ledger", "daemon_uid")
 SETTING_NAMES = frozenset((*_PLACES, *Policy.__struct_fields__))
 """What `attach` and everything on top of it takes as overrides."""
 
@@ -268,7 +268,7 @@ def attach(
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
-        session = Session(settings.socket_path)
+        session = Session(settings.socket_path, settings.daemon_uid)
         gathered = gather(session, question, settings, reader=Reader(), on_progress=on_progress)
         attach_id = gathered.offer.attach if gathered.offer else ""
         answer = session.decide(attach_id, gathered.request, gathered.decision, gathered.evidence)

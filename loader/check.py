@@ -67,7 +67,7 @@ def check(
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
-        session = Session(settings.socket_path)
+        session = Session(settings.socket_path, settings.daemon_uid)
         gathered = gather(session, question, settings, reader=reader, may_hash=read, on_progress=on_progress)
     except DaemonUnreachable as error:
         request = msgspec.structs.replace(request_of(question), obstacle=Reason(error.reason), obstacle_detail=error.diagnostics())

@@ -65,6 +65,10 @@ def gather(
 
     Raises DaemonUnreachable; everything that is wrong with the checkpoint becomes the decision's reason.
     """
+    if session.foreign:
+        from wcache.loader.foreign import gather_from_other
+
+        return gather_from_other(session, question, settings, reader=reader, may_hash=may_hash, on_progress=on_progress)
     gathering = _Gathering(session, question, settings, reader, may_hash, on_progress)
     try:
         return gathering.run()

@@ -40,3 +40,7 @@ def weak_hit(tier: Tier | None, coverage: Coverage | None, seq: int | None) -> N
 
 def unrecorded(what: str) -> None:
     logger.warning("A decision could not be recorded, not even in the journal: %s", what)
+
+
+def kept_own(daemon_uid: int | None, path: str) -> None:
+    logger.warning("Not recorded in the ledger: it is uid %s's, whose daemon was not there to write it; kept in %s", daemon_uid, path)

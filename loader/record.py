@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 from wcache.core.model.decide import Decision, Request
 from wcache.core.model.errors import IllegalTransition, LedgerError, WcacheError
@@ -13,6 +14,9 @@ from wcache.core.settings import Settings
 from wcache.loader import log
 from wcache.loader.question import Question
 from wcache.loader.session import new_event_id
+
+if TYPE_CHECKING:
+    from wcache.ledger.store import Unit
 
 JOURNAL_NAME = "journal.jsonl"
 
@@ -75,6 +79,9 @@ def _append(event: Event, event_id: str, settings: Settings) -> int | None:
     from wcache.ledger.store import Ledger, NewEvent
 
     unit = (NewEvent(event=event, event_id=event_id, occurred_ns=time.time_ns()),)
+    if settings.foreign:
+        _keep_own(unit, settings)
+        return None
     try:
         ledger = Ledger.open(settings.ledger)
         try:
@@ -91,3 +98,15 @@ def _append(event: Event, event_id: str, settings: Settings) -> int | None:
         except (OSError, WcacheError) as error:
             log.unrecorded(f"{failure}; {error}")
         return None
+
+
+def _keep_own(unit: Unit, settings: Settings) -> None:
+    """The ledger is another user's, who alone may write it: what its daemon was not there to record stays with this user."""
+    from wcache.ledger.journal import Journal
+
+    path = settings.state_dir / JOURNAL_NAME
+    try:
+        Journal(path).write(unit)
+        log.kept_own(settings.daemon_uid, str(path))
+    except WcacheError as error:
+        log.unrecorded(f"the ledger is uid {settings.daemon_uid}'s; {error}")

@@ -18,6 +18,7 @@ from wcache.core.model.vocabulary import Reason
 from wcache.core.wire.channel import Channel
 from wcache.core.wire.messages import (
     MAX_FDS,
+    RESTARTED,
     Ack,
     AnyReply,
     AttachBegin,
@@ -31,6 +32,8 @@ from wcache.core.wire.messages import (
     Message,
     Observe,
     Progress,
+    Prove,
+    Proved,
     Segments,
     Status,
     StatusRequest,
@@ -39,6 +42,7 @@ from wcache.loader.mapping import Segment
 
 # A hash reports progress all the time; this is only for how long it may be silent (a queue behind another one, a stalled disk).
 _HASH_SILENCE_S = 120.0
+_PROOF_SILENCE_S = 40.0  # longer than the server gives its worker
 
 M = TypeVar("M")
 
@@ -54,16 +58,22 @@ class Answer(NamedTuple):
 class Session:
     """One connection of one process. A forked child may only let go of it: what it would say would be taken for the parent's word."""
 
-    def __init__(self, socket_path: str | os.PathLike[str]) -> None:
+    def __init__(self, socket_path: str | os.PathLike[str], daemon_uid: int | None = None) -> None:
         """Connects and shakes hands. Raises DaemonUnreachable with one of the closed set of reasons."""
-        self._channel = Channel.connect(socket_path)
+        self._channel = Channel.connect(socket_path, daemon_uid=daemon_uid)
         self._pid = os.getpid()
+        self._restarted = False  # another server has the connection: it is still the lease, but replies may be one off
         self.instance = self._channel.welcome.instance
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the daemon is another user's."""
+        return self._channel.foreign
 
     @property
     def usable(self) -> bool:
         """Whether this process may still speak on it."""
-        return self._pid == os.getpid() and not self._channel.closed
+        return self._pid == os.getpid() and not self._channel.closed and not self._restarted
 
     def close(self) -> None:
         self._channel.close()
@@ -90,6 +100,15 @@ class Session:
             HashRequest(spelling=spelling, location=location), rest, timeout_s=_HASH_SILENCE_S, on_progress=on_progress
         )
         return self._expect(Hashed, reply).fingerprint
+
+    def prove(self, spelling: str, location: Location, descriptors: Sequence[int]) -> Fingerprint:
+        """Show another user's daemon the open files (shards in name order, then the index); header evidence as its worker took it."""
+        rest = list(descriptors)
+        while len(rest) > MAX_FDS:
+            self._channel.send(Prove(spelling=spelling, location=location, more=True), rest[:MAX_FDS])
+            del rest[:MAX_FDS]
+        reply = self._channel.call(Prove(spelling=spelling, location=location), rest, timeout_s=_PROOF_SILENCE_S)
+        return self._expect(Proved, reply).header
 
     def decide(self, attach: str, request: Request, decision: Decision, evidence: Sequence[Fingerprint]) -> Answer:
         """Send the decision; the server's own comes back, and on a hit the segments, each checked for its seals, size and header.
@@ -124,8 +143,15 @@ class Session:
         return Answer(decided, tuple(segments))
 
     def observe(self, event: Event, event_id: str) -> None:
+        """Raises DaemonUnreachable when the server was restarted: the caller appends the event itself, under the same id, and the
+        connection stays open, since it is the lease."""
         message = Observe(event_id=event_id, type=event.type, payload=encode_payload(event).decode(), occurred_ns=time.time_ns())
-        self._channel.call(message)
+        self._channel.call(message, on_progress=self._notice_restart)
+
+    def _notice_restart(self, progress: Progress) -> None:
+        if progress.phase == RESTARTED:
+            self._restarted = True
+            raise DaemonUnreachable(Reason.DAEMON_CLOSED, "the daemon's server was restarted before it answered")
 
     def _expect(self, wanted: type[M], reply: AnyReply | Message, descriptors: Sequence[int] = ()) -> M:
         if isinstance(reply, wanted):

@@ -31,6 +31,7 @@ _ALIASES = {"nfs4": "nfs", "lustre_lite": "lustre", "mmfs": "gpfs", "smb3": "cif
 
 _AT_EMPTY_PATH = 0x1000
 _AT_STATX_FORCE_SYNC = 0x2000
+_AT_STATX_DONT_SYNC = 0x4000
 _STATX_BASIC_STATS = 0x7FF
 
 
@@ -53,6 +54,13 @@ def identity_of(path: str, name: str, *, directory_fd: int | None = None, force_
     return FileIdentity(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+def device_without_asking(descriptor: int) -> int | None:
+    """The device of an open file as the kernel has it cached: no server of a remote or FUSE file system is asked, so this cannot hang
+    (statx(2), AT_STATX_DONT_SYNC). None where the C library has no statx. Raises OSError."""
+    statx = _statx_call()
+    return None if statx is None else statx("", "", descriptor, _AT_STATX_DONT_SYNC).dev
+
+
 class _Timestamp(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_uint32), ("reserved", ctypes.c_int32))
 
@@ -71,15 +79,15 @@ class _Statx(ctypes.Structure):
 
 
 class _StatxCall:
-    """statx(2) with AT_STATX_FORCE_SYNC: Python's os.stat cannot ask a network file system for current attributes."""
+    """statx(2) with AT_STATX_FORCE_SYNC: Python's os.stat cannot ask a network file system for current attributes, nor leave it alone."""
 
     def __init__(self, function: ctypes._NamedFuncPointer) -> None:
         self._function = function
         self._at_fdcwd = -100
 
-    def __call__(self, path: str, name: str, directory_fd: int | None) -> FileIdentity:
+    def __call__(self, path: str, name: str, directory_fd: int | None, sync: int = _AT_STATX_FORCE_SYNC) -> FileIdentity:
         found = _Statx()
-        flags = _AT_STATX_FORCE_SYNC | (0 if path else _AT_EMPTY_PATH)
+        flags = sync | (0 if path else _AT_EMPTY_PATH)
         where = self._at_fdcwd if directory_fd is None else directory_fd
         if self._function(where, os.fsencode(path), flags, _STATX_BASIC_STATS, ctypes.byref(found)):
             number = ctypes.get_errno()

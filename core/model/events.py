@@ -139,6 +139,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
     seconds: dict[str, float]
     strays: tuple[str, ...] = ()
     misaligned: int = 0
+    pinned: bool = False
 
 
 class LoadFailed(Event, frozen=True, kw_only=True):
@@ -251,10 +252,14 @@ class MapFailed(Event, frozen=True, kw_only=True):
 
 
 class LeaseEnded(Event, frozen=True, kw_only=True):
+    """`how` is closed, or closed by a child (the process that attached had ended before: the lease was orphaned), or what ended the
+    daemon. `checked`: what the resident memory was checked by at this end (seals), or nothing."""
+
     type = "lease.ended"
     says = "the attach's connection is gone, or the engine gave its lease back"
     attach: str
     how: str
+    checked: str = ""
 
 
 class FallbackCompleted(Event, frozen=True, kw_only=True):
@@ -279,14 +284,17 @@ class FallbackFailed(Event, frozen=True, kw_only=True):
 
 
 class ReleaseRequested(Event, frozen=True, kw_only=True):
+    """`leases` are those that hold it at this time. With `when_free` the release is deferred until the last of them has ended."""
+
     type = "release.requested"
     authority = True
-    says = "resident weights are to be given back"
+    says = "resident weights are to be given back, now or when the last lease ends"
     residency: str
     uid: int
     why: str
     force: bool
     leases: tuple[str, ...]
+    when_free: bool = False
 
 
 class ReleaseRefused(Event, frozen=True, kw_only=True):
@@ -299,17 +307,22 @@ class ReleaseRefused(Event, frozen=True, kw_only=True):
 
 
 class ReleaseCompleted(Event, frozen=True, kw_only=True):
+    """`checked` is what the memory was checked by before it was let go: seals, or digests on request; a finding is `mutation.detected`."""
+
     type = "release.completed"
     authority = True
     says = "the daemon let go of the memory"
     residency: str
     bytes: int
+    checked: str = ""
 
 
 # --- what was found later ---------------------------------------------------------------------------------------------------
 
 
 class VerifyPassed(Event, frozen=True, kw_only=True):
+    """`by` says how a residency was checked: digests (every byte was hashed) or seals (memory that is sealed since it was hashed)."""
+
     type = "verify.passed"
     says = "a residency or a past hit was re-hashed and is what it should be"
     subject: str
@@ -318,6 +331,7 @@ class VerifyPassed(Event, frozen=True, kw_only=True):
     expected: str
     found: str
     seconds: float
+    by: str = "digests"
 
 
 class VerifyFailed(Event, frozen=True, kw_only=True):
@@ -343,10 +357,13 @@ class VerifyInconclusive(Event, frozen=True, kw_only=True):
 
 
 class MutationDetected(Event, frozen=True, kw_only=True):
+    """`why` says what is wrong beside or instead of tensors: a segment that is not sealed, a header that changed."""
+
     type = "mutation.detected"
     says = "resident bytes no longer match the digests of their load"
     residency: str
     tensors: tuple[str, ...]
+    why: str = ""
 
 
 class ResidencyLost(Event, frozen=True, kw_only=True):
@@ -444,7 +461,7 @@ def decode_payload(type_name: str, schema: int, payload: bytes | str) -> Event:
         for version in range(schema, cls.schema):
             body = UPCASTERS[type_name, version](body)
         return msgspec.convert(body, cls)
-    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError, RecursionError) as error:
         raise LedgerCorrupt(f"payload of {type_name} cannot be read: {error}") from error
 
 

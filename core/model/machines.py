@@ -39,7 +39,12 @@ RESIDENCY_TABLE: Mapping[tuple[ResidencyState, str], ResidencyState] = {
     (R.SUSPECT, "verify.passed"): R.SUSPECT,
     (R.SUSPECT, "verify.failed"): R.SUSPECT,
     (R.SUSPECT, "verify.inconclusive"): R.SUSPECT,
+    (R.RELEASING, "release.requested"): R.RELEASING,  # a deferred one, forced later
     (R.RELEASING, "release.completed"): R.RELEASED,
+    (R.RELEASING, "mutation.detected"): R.RELEASING,  # the end-of-life check comes between request and completion
+    (R.RELEASING, "verify.passed"): R.RELEASING,
+    (R.RELEASING, "verify.failed"): R.RELEASING,
+    (R.RELEASING, "verify.inconclusive"): R.RELEASING,
     (R.RELEASING, "residency.lost"): R.LOST,
 }
 """(state, stored event type) -> next state. What is not here is illegal (authority) or late (observation)."""

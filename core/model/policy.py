@@ -35,6 +35,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def accept_tier(self) -> Tier:
         return Tier(self.accept)
 
+    def for_another_user(self) -> Policy:
+        """What of this policy a shared daemon lets hold for a loader of another uid: what it cannot check by itself never
+        counts, and nothing is handed out without a durable record."""
+        accept: Literal["pinned", "content"] = "content" if self.accept == "content" else "pinned"
+        return msgspec.structs.replace(self, accept=accept, attested=OptIn.IGNORE, trusted=OptIn.IGNORE, on_ledger_failure="no_hit")
+
     def digest(self) -> str:
         """SHA-256 of the policy's canonical JSON (RFC 8259, keys in name order), first 32 hex digits."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:32]

@@ -74,7 +74,8 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.DAEMON_CLOSED: "the daemon closed the connection in the middle of an answer",
     Reason.DAEMON_TIMEOUT: "connecting, or a request after the handshake, took longer than its time limit",
     Reason.PROTOCOL_ERROR: "the answer was no frame of the wcache protocol",
-    Reason.PEER_NOT_ALLOWED: "the two processes do not run as the same user, or the socket's permissions keep this one out",
+    Reason.PEER_NOT_ALLOWED: "daemon and loader are different users, and this one is not let in, or does not trust the other, or did not"
+    " prove that it may read the weights",
     Reason.VERSION_MISMATCH: "daemon and loader speak different versions of the protocol",
     Reason.NOT_RESIDENT: "no resident weights have the names, dtypes and shapes of the checkpoint that was asked for",
     Reason.STILL_LOADING: "the weights are being loaded and were not ready within `wait_s`",

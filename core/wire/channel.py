@@ -34,6 +34,7 @@ from wcache.core.wire.messages import (
     Message,
     Progress,
     Welcome,
+    decode_plain,
     decode_reply,
     encode,
 )
@@ -44,12 +45,13 @@ HANDSHAKE_TIMEOUT_S = 2.0
 REQUEST_TIMEOUT_S = 10.0
 
 _START = "start one with `wcache daemon start`"
+_JOIN = "run as the daemon's user, or, where the daemon is shared, as a member of its group"
 _CONNECT_ERRORS: dict[int, tuple[Reason, str, str]] = {
     errno.ENOENT: (Reason.DAEMON_ABSENT, "there is no socket here: no daemon was started", _START),
     errno.ENOTDIR: (Reason.DAEMON_ABSENT, "there is no socket here: no daemon was started", _START),
     errno.ECONNREFUSED: (Reason.DAEMON_REFUSED, "nobody listens on this socket: the daemon died", _START),
-    errno.EACCES: (Reason.PEER_NOT_ALLOWED, "permission denied: this daemon is another user's", "run as the daemon's user"),
-    errno.EPERM: (Reason.PEER_NOT_ALLOWED, "permission denied: this daemon is another user's", "run as the daemon's user"),
+    errno.EACCES: (Reason.PEER_NOT_ALLOWED, "permission denied: this daemon is another user's", _JOIN),
+    errno.EPERM: (Reason.PEER_NOT_ALLOWED, "permission denied: this daemon is another user's", _JOIN),
     errno.EAGAIN: (Reason.DAEMON_TIMEOUT, "the daemon does not accept connections", "look at its log and at `wcache status`"),
 }
 _HANDSHAKE_REASONS = {Reason.VERSION_MISMATCH.value: Reason.VERSION_MISMATCH, Reason.PEER_NOT_ALLOWED.value: Reason.PEER_NOT_ALLOWED}
@@ -68,30 +70,35 @@ class Channel:
         self._decoder = FrameDecoder(MAX_REPLY_BYTES)
         self._frames: deque[Frame] = deque()
         self.welcome: Welcome
+        self.foreign = False  # the server is another user's: it wants proof, and only its own evidence counts
 
     @classmethod
     def connect(
         cls,
         socket_path: str | os.PathLike[str],
         *,
+        daemon_uid: int | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
     ) -> Channel:
-        """Connect, check that the server is of this user, and shake hands."""
+        """Connect, check that the server is of this user (or of `daemon_uid`, where that is given), and shake hands."""
         where = str(Path(socket_path))
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             _connect(sock, where, connect_timeout_s)
             server = peer_of(sock)
-            if server.uid != os.geteuid():
+            wanted = os.geteuid() if daemon_uid is None else daemon_uid
+            if server.uid != wanted:
+                whose = "this process as uid" if daemon_uid is None else "only one is trusted of uid"
                 raise DaemonUnreachable(
                     Reason.PEER_NOT_ALLOWED,
-                    f"the daemon runs as uid {server.uid}, this process as uid {os.geteuid()}",
+                    f"the daemon runs as uid {server.uid}, {whose} {wanted}",
                     where=where,
-                    remedy="run both as the same user",
+                    remedy=f"run both as the same user, or, where uid {server.uid} is to be trusted, set WCACHE_DAEMON_UID={server.uid}",
                 )
             sock.setblocking(False)
             channel = cls(sock, where)
+            channel.foreign = server.uid != os.geteuid()
             channel._handshake(handshake_timeout_s)
         except BaseException:
             sock.close()
@@ -173,12 +180,8 @@ class Channel:
         self.send(Hello(protocol=PROTOCOL_VERSION, version=__version__), timeout_s=timeout_s)
         frame = self._next_frame(time.monotonic() + timeout_s, Reason.DAEMON_SILENT)
         frame.close()
-        # Another version's Welcome may have other fields, so it is looked at before it is decoded.
-        try:
-            plain: Any = msgspec.msgpack.decode(frame.body)
-        except msgspec.MsgspecError:
-            plain = None
-        if not isinstance(plain, dict) or plain.get("m") not in ("Welcome", "Failure"):
+        plain = decode_plain(frame.body)
+        if plain.get("m") not in ("Welcome", "Failure"):
             self._unusable(Reason.PROTOCOL_ERROR, "the answer to the handshake is no wcache message")
         if plain["m"] == "Welcome" and plain.get("protocol") != PROTOCOL_VERSION:
             self._unusable(

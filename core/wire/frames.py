@@ -9,7 +9,7 @@ import array
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -98,8 +98,9 @@ def send_some(sock: socket.socket, data: memoryview | bytes, fds: Sequence[int] 
     return sock.sendmsg([data], rights, socket.MSG_NOSIGNAL)
 
 
-def receive_some(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """One recvmsg(2): bytes and descriptors; no bytes mean that the peer closed. Raises ProtocolError when descriptors were cut off."""
+def receive_some(sock: socket.socket, discard: Callable[[Sequence[int]], None] | None = None) -> tuple[bytes, list[int]]:
+    """One recvmsg(2): bytes and descriptors; no bytes mean that the peer closed. Raises ProtocolError when descriptors were cut off;
+    `discard` then gets those that arrived, instead of their being closed here."""
     data, ancillary, flags, _ = sock.recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, payload in ancillary:
@@ -108,7 +109,7 @@ def receive_some(sock: socket.socket) -> tuple[bytes, list[int]]:
             numbers.frombytes(payload[: len(payload) - len(payload) % _FD_BYTES])
             fds.extend(numbers)
     if flags & socket.MSG_CTRUNC:
-        close_fds(fds)
+        (discard or close_fds)(fds)
         raise ProtocolError(
             "descriptors were cut off on their way", remedy="raise the limit of open files (ulimit -n) of the receiving process"
         )

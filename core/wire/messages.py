@@ -1,12 +1,12 @@
 """Every message on the socket, as tagged msgpack structs. Requests go from client to server, replies back; all are versioned together.
 
 One exchange is one request and one or more replies; only `Progress` is followed by more. Descriptors travel beside `HashRequest`
-(client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch follows after `Ack`.
+and `Prove` (client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch follows after `Ack`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,9 +17,11 @@ from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Tier
 
 PROTOCOL_VERSION = 1
+RESTARTED = "restarted"
 MAX_FDS = 32
 MAX_REQUEST_BYTES = 1 << 20
 MAX_REPLY_BYTES = 64 << 20
+MAX_HELLO_BYTES = 4096  # before the handshake nobody is owed more
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="m"):
@@ -70,6 +72,17 @@ class HashRequest(Message, frozen=True, kw_only=True, tag=True):
     more: bool = False
 
 
+class Prove(Message, frozen=True, kw_only=True, tag=True):
+    """Another user's loader, of a shared daemon, shows that it may read what it will ask for: the open files of the whole checkpoint
+    come along as with HashRequest, each opened O_RDONLY. A worker of the server takes their identities and headers. Until then that
+    client is offered nothing.
+    """
+
+    spelling: str
+    location: Location
+    more: bool = False
+
+
 class Decide(Message, frozen=True, kw_only=True, tag=True):
     """The loader's decision with all that it stands on. The server runs decide() itself and records its own result."""
 
@@ -93,19 +106,35 @@ class Ack(Message, frozen=True, kw_only=True, tag=True):
 
 
 class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
-    """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused."""
+    """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused.
+
+    `pin`: what is pinned is never evicted; None leaves it as it is."""
 
     spelling: str
     revision: str | None = None
     device: str = "cpu"
+    pin: bool | None = None
 
 
 class ReleaseRequest(Message, frozen=True, kw_only=True, tag=True):
-    """Give resident weights back. `residency` may be a unique prefix of an id."""
+    """Give resident weights back. `residency` may be a unique prefix of an id.
+
+    While they are mapped that is refused, unless it is to be forced, or deferred (`when_free`): then no new attach gets them, the memory
+    goes when the last lease has ended, and `Progress` tells of the wait. `verify`: read and hash the memory a last time before it goes.
+    """
 
     residency: str
     force: bool = False
     why: str = ""
+    when_free: bool = False
+    verify: bool = False
+
+
+class VerifyRequest(Message, frozen=True, kw_only=True, tag=True):
+    """Is the memory of a residency still what was loaded? Seals, sizes and inodes always; every byte with `read`."""
+
+    residency: str
+    read: bool = True
 
 
 class StatusRequest(Message, frozen=True, kw_only=True, tag=True):
@@ -118,8 +147,25 @@ class ShutdownRequest(Message, frozen=True, kw_only=True, tag=True):
     force: bool = False
 
 
+class ReplaceRequest(Message, frozen=True, kw_only=True, tag=True):
+    """Let a new server, of the code that is installed now, go on with everything. Done is the old one's last word."""
+
+
 AnyRequest = (
-    Hello | AttachBegin | Lookup | HashRequest | Decide | Observe | Ack | LoadRequest | ReleaseRequest | StatusRequest | ShutdownRequest
+    Hello
+    | AttachBegin
+    | Lookup
+    | HashRequest
+    | Prove
+    | Decide
+    | Observe
+    | Ack
+    | LoadRequest
+    | ReleaseRequest
+    | VerifyRequest
+    | StatusRequest
+    | ShutdownRequest
+    | ReplaceRequest
 )
 
 
@@ -132,6 +178,7 @@ class Welcome(Message, frozen=True, kw_only=True, tag=True):
     instance: str
     server_pid: int
     ledger: str
+    vault_pid: int = 0
 
 
 class Failure(Message, frozen=True, kw_only=True, tag=True):
@@ -162,7 +209,10 @@ class Known(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Progress(Message, frozen=True, kw_only=True, tag=True):
-    """Of a load or a hash. `phase` is settle, read, seal or wait; more replies follow."""
+    """Of a load or a hash. `phase` is settle, read, seal or wait; more replies follow.
+
+    RESTARTED is the phase of one that nobody asked for: a new server has the connection, and what the old one had read is lost.
+    """
 
     phase: str
     done_bytes: int
@@ -180,6 +230,12 @@ class SegmentManifest(msgspec.Struct, frozen=True):
     name: str
     size_bytes: int
     file_digest: str
+
+
+class Proved(Message, frozen=True, kw_only=True, tag=True):
+    """What the server's worker found behind the descriptors of `Prove`: evidence that the server took itself."""
+
+    header: Fingerprint
 
 
 class Decided(Message, frozen=True, kw_only=True, tag=True):
@@ -209,19 +265,45 @@ class Loaded(Message, frozen=True, kw_only=True, tag=True):
     residency: ResidencyView
     reused: bool
     seconds: dict[str, float]
+    pinned: bool = False
+
+
+class Verified(Message, frozen=True, kw_only=True, tag=True):
+    """The answer to VerifyRequest. Not `intact`: `tensors` that differ, and `why` beside or instead of them. `by`: digests or seals.
+
+    `found` is the weights digest of what is there (empty where it has none any more), `state` that of the residency from now on."""
+
+    residency: str
+    intact: bool
+    by: str
+    tensors: tuple[str, ...]
+    why: str
+    expected: str
+    found: str
+    bytes: int
+    seconds: float
+    state: str
+    seq: int | None = None
 
 
 class ResidencyStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """`used_ns`: when it was last loaded, attached, or let go. `evictable`: it may be given back when a load needs room."""
+
     view: ResidencyView
     leases: int
     loaded_ns: int | None
+    used_ns: int | None = None
+    pinned: bool = False
+    evictable: bool = False
+    flaw: str = ""
     phase: str | None = None
     done_bytes: int = 0
     total_bytes: int = 0
 
 
 class LeaseStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`orphaned`: the process that attached is gone, and a child of it still holds the connection, hence maps the weights."""
+    """`orphaned`: the process that attached is gone, and a child of it still holds the connection, hence maps the weights.
+    `suspect`: what it maps failed its own digests."""
 
     attach: str
     residency: str
@@ -231,10 +313,12 @@ class LeaseStatus(msgspec.Struct, frozen=True, kw_only=True):
     since_ns: int
     tier: Tier | None
     orphaned: bool = False
+    suspect: bool = False
 
 
 class Status(Message, frozen=True, kw_only=True, tag=True):
-    """`budget_bytes` is what may still be loaded now and `budget_by` which limit says so."""
+    """`budget_bytes` is what may still be loaded now and `budget_by` which limit says so. `ledger_failure` says why the ledger takes
+    nothing at present; `warnings` are lines for an operator."""
 
     version: str
     instance: str
@@ -251,11 +335,17 @@ class Status(Message, frozen=True, kw_only=True, tag=True):
     residencies: tuple[ResidencyStatus, ...]
     leases: tuple[LeaseStatus, ...]
     journalled: int = 0
+    vault_pid: int = 0
+    ledger_failure: str = ""
+    warnings: tuple[str, ...] = ()
+    health_port: int | None = None
 
 
-AnyReply = Welcome | Failure | AttachOffer | Known | Progress | Hashed | Decided | Segments | Done | Loaded | Status
+AnyReply = Welcome | Failure | AttachOffer | Known | Progress | Hashed | Proved | Decided | Segments | Done | Loaded | Verified | Status
 
+_T = TypeVar("_T")
 _encoder = msgspec.msgpack.Encoder()
+_plain: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 _requests: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)
 _replies: msgspec.msgpack.Decoder[AnyReply] = msgspec.msgpack.Decoder(AnyReply)
 
@@ -266,12 +356,29 @@ def encode(message: Message) -> bytes:
 
 def decode_request(body: bytes | bytearray | memoryview) -> AnyRequest:
     """Raises msgspec.MsgspecError for anything that is no request of this version."""
-    return _requests.decode(body)
+    return _decoded(_requests, body)
 
 
 def decode_reply(body: bytes | bytearray | memoryview) -> AnyReply:
     """Raises msgspec.MsgspecError for anything that is no reply of this version."""
-    return _replies.decode(body)
+    return _decoded(_replies, body)
+
+
+def decode_plain(body: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """A message of any version, as builtins; empty for what is none. Those of the handshake are looked at before they are decoded,
+    because another version's may have other fields."""
+    try:
+        plain = _decoded(_plain, body)
+    except msgspec.MsgspecError:
+        return {}
+    return plain if isinstance(plain, dict) else {}
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[_T], body: bytes | bytearray | memoryview) -> _T:
+    try:
+        return decoder.decode(body)
+    except RecursionError:  # the decoder recurses into what it skips as well
+        raise msgspec.DecodeError("it nests too deeply") from None
 
 
 def identity_of(location: Location | None, spelling: str, *, table_digest: str | None = None, digest: str | None = None) -> Identity:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.daemon import DaemonProcess, wait_until, zeros_shard
 
-from wcache.core.model.errors import NoRoom
+from wcache.core.model.errors import NoRoom, WorkerDied
 from wcache.core.model.events import LoadFailed
-from wcache.core.wire.messages import LoadRequest
+from wcache.core.wire.messages import LoadRequest, Progress, ReleaseRequest
 from wcache.daemon.budget import MARGIN_BYTES, room
 
 GIB = 1 << 30
@@ -125,3 +128,53 @@ def test_of_two_loads_at_once_that_do_not_fit_together_one_is_refused(limited: D
         limited.load(second.parent)
     channel.close()
     wait_until(lambda: limited.status().resident_bytes > 200 << 20)
+
+
+def test_the_operators_budget_counts_with_what_is_held_of_it(tree: Path) -> None:
+    assert room(tree, budget_bytes=3 * GIB, held_bytes=GIB) == (2 * GIB, f"the budget of {3 * GIB}")
+    assert room(tree, budget_bytes=GIB, held_bytes=2 * GIB).bytes == 0
+    assert room(tree, budget_bytes=100 * GIB).by == "MemAvailable"
+
+
+def test_in_a_control_group_the_longest_unused_make_room(limited: DaemonProcess, disk: Path) -> None:
+    """D7 and D9: the kernel's own count, not ours, says that the memory came back."""
+    shards = [zeros_shard(disk / f"in-turn-{number}" / "model.safetensors", 110 << 20) for number in range(3)]
+    found = [limited.load(shard.parent).residency.residency for shard in shards]
+    assert [one.view.residency for one in limited.status().residencies] == found[1:]
+    assert len(limited.events("release.completed")) == 1
+
+
+def test_of_a_refused_and_of_a_killed_load_nothing_stays_in_the_group(limited: DaemonProcess, disk: Path) -> None:
+    """D7: nothing half loaded stays, as the kernel counts it."""
+    before_bytes = limited.status().budget_bytes
+    with pytest.raises(NoRoom):
+        limited.load(zeros_shard(disk / "too-large" / "model.safetensors", 500 << 20).parent)
+    shard = zeros_shard(disk / "killed" / "model.safetensors", 200 << 20)
+
+    def kill(progress: Progress) -> None:
+        if progress.phase == "read" and progress.done_bytes:
+            for worker in limited.workers():
+                os.kill(worker, signal.SIGKILL)
+
+    channel = limited.connect()
+    with suppress(WorkerDied):
+        channel.call(LoadRequest(spelling=str(shard.parent)), timeout_s=30, on_progress=kill)
+    for one in limited.status().residencies:  # it was faster than the signal
+        channel.call(ReleaseRequest(residency=one.view.residency))
+    channel.close()
+    wait_until(lambda: not limited.workers() and abs(limited.status().budget_bytes - before_bytes) < 16 << 20)
+
+
+def test_the_size_of_dev_shm_does_not_matter(disk: Path) -> None:
+    """D7: containers have 64 MB there."""
+    mounted = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"'
+    process = DaemonProcess(prefix=("unshare", "--mount", "--propagation", "private", "sh", "-c", mounted, "sh"))
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("mount namespaces cannot be made here")
+    try:
+        process.start()
+        shard = zeros_shard(disk / "larger-than-dev-shm" / "model.safetensors", 100 << 20)
+        assert process.load(shard.parent).residency.bytes > 100 << 20
+        assert "size=1024k" in Path(f"/proc/{process.pid}/mountinfo").read_text()
+    finally:
+        process.cleanup()

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from support.attaching import attach
 from support.daemon import DaemonProcess, wait_until
+from support.others import as_user
 
 from wcache.core import __version__
 from wcache.core.model.errors import DaemonUnreachable
@@ -159,7 +160,7 @@ def test_another_user_is_kept_out_by_the_kernel(daemon: DaemonProcess) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_root_is_another_user_too_and_is_on_record() -> None:
     """D6: root gets past the socket's permissions, and the server turns it away and says so, once a minute."""
-    daemon = DaemonProcess(prefix=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
+    daemon = DaemonProcess(prefix=as_user(65534))
     try:
         os.chown(daemon.base, 65534, 65534)
         daemon.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from support.attaching import asked_of, attach, begin, decide_on, evidence_of
 from support.daemon import DaemonProcess, wait_until
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
-from wcache.core.model.errors import NotFound, RequestRefused, UsageError
+from wcache.core.model.errors import NotFound, RequestRefused, UsageError, WcacheError
 from wcache.core.model.events import ReleaseCompleted, ReleaseRefused, ReleaseRequested
-from wcache.core.model.vocabulary import Reason
-from wcache.core.wire.messages import Done, ReleaseRequest, ShutdownRequest
+from wcache.core.model.vocabulary import Reason, ResidencyState
+from wcache.core.wire.channel import Channel
+from wcache.core.wire.messages import Done, Progress, ReleaseRequest, ReplaceRequest, ShutdownRequest
 
 
 def release(daemon: DaemonProcess, residency: str, *, force: bool = False) -> Done:
@@ -126,3 +128,143 @@ def test_a_daemon_whose_weights_are_mapped_does_not_stop_unless_forced(daemon: D
     name = next(iter(attached.fds))
     assert attached.content(name) == (checkpoint / name).read_bytes()
     attached.close()
+
+
+def deferred(daemon: DaemonProcess, residency: str, **options: bool) -> Channel:
+    """A release that waits: its channel, once the wait has begun."""
+    channel = daemon.connect()
+    channel.send(ReleaseRequest(residency=residency, when_free=True, why="later", **options))
+    reply, _ = channel.receive()
+    assert isinstance(reply, Progress)
+    assert reply.phase == "wait"
+    return channel
+
+
+def end_of(channel: Channel) -> Done:
+    while True:
+        reply, _ = channel.receive(timeout_s=20)
+        if not isinstance(reply, Progress):
+            assert isinstance(reply, Done)
+            channel.close()
+            return reply
+
+
+def test_a_deferred_release_is_on_record_at_once_and_waits_for_the_last_lease(daemon: DaemonProcess, checkpoint: Path) -> None:
+    """A10, the other answer. Nobody gets it from then on."""
+    residency = daemon.load(checkpoint).residency.residency
+    first = attach(daemon.settings.socket_path, checkpoint)
+    second = attach(daemon.settings.socket_path, checkpoint)
+    waiting = deferred(daemon, residency)
+    wait_until(lambda: daemon.events("release.requested"))
+    (requested,) = daemon.events("release.requested")
+    assert isinstance(requested, ReleaseRequested)
+    assert (requested.when_free, requested.uid, requested.why) == (True, os.geteuid(), "later")
+    assert set(requested.leases) == {first.attach, second.attach}
+    late = attach(daemon.settings.socket_path, checkpoint)
+    assert late.decided.decision.reason is Reason.RELEASED
+    late.close()
+    with pytest.raises(RequestRefused, match="it is releasing"):
+        release(daemon, residency)
+    first.close()
+    wait_until(lambda: len(daemon.status().leases) == 1)
+    assert daemon.events("release.completed") == []
+    name = next(iter(second.fds))
+    assert second.content(name) == (checkpoint / name).read_bytes()
+    second.close()
+    end_of(waiting)
+    assert daemon.status().residencies == ()
+    assert [event.type for event in daemon.events("lease.ended", "release.completed")] == ["lease.ended"] * 2 + ["release.completed"]
+
+
+def test_a_deferred_release_goes_on_without_whoever_asked_and_can_be_joined(daemon: DaemonProcess, checkpoint: Path) -> None:
+    residency = daemon.load(checkpoint).residency.residency
+    attached = attach(daemon.settings.socket_path, checkpoint)
+    deferred(daemon, residency).close()
+    second = deferred(daemon, residency)
+    attached.close()
+    end_of(second)
+    assert len(daemon.events("release.requested")) == len(daemon.events("release.completed")) == 1
+
+
+def test_what_is_deferred_can_be_forced(daemon: DaemonProcess, checkpoint: Path) -> None:
+    residency = daemon.load(checkpoint).residency.residency
+    attached = attach(daemon.settings.socket_path, checkpoint)
+    waiting = deferred(daemon, residency)
+    channel = daemon.connect()
+    channel.send(ReleaseRequest(residency=residency, force=True))
+    end_of(channel)
+    end_of(waiting)
+    assert [event.force for event in daemon.events("release.requested") if isinstance(event, ReleaseRequested)] == [False, True]
+    assert daemon.status().residencies == ()
+    attached.close()
+
+
+def test_a_release_when_free_of_what_is_free_is_done_at_once(daemon: DaemonProcess, checkpoint: Path) -> None:
+    residency = daemon.load(checkpoint).residency.residency
+    channel = daemon.connect()
+    assert isinstance(channel.call(ReleaseRequest(residency=residency, when_free=True)), Done)
+    channel.close()
+    (completed,) = daemon.events("release.completed")
+    assert isinstance(completed, ReleaseCompleted)
+    assert completed.checked == "seals"
+
+
+def test_a_daemon_that_stops_over_a_deferred_release_says_that_the_weights_are_gone(daemon: DaemonProcess, checkpoint: Path) -> None:
+    residency = daemon.load(checkpoint).residency.residency
+    attached = attach(daemon.settings.socket_path, checkpoint)
+    deferred(daemon, residency).close()
+    channel = daemon.connect()
+    channel.call(ShutdownRequest(force=True))
+    channel.close()
+    assert daemon.process is not None
+    daemon.process.wait(10)
+    assert [event.type for event in daemon.events("release.requested", "release.completed", "residency.lost")] == [
+        "release.requested",
+        "residency.lost",
+    ]
+    attached.close()
+
+
+def test_a_deferred_release_outlives_the_server(daemon: DaemonProcess, checkpoint: Path) -> None:
+    """D1: the request is on record, so the next server keeps to it."""
+    residency = daemon.load(checkpoint).residency.residency
+    attached = attach(daemon.settings.socket_path, checkpoint)
+    deferred(daemon, residency).close()
+    wait_until(lambda: daemon.events("release.requested"))
+    server = daemon.pid
+    os.kill(server, signal.SIGKILL)
+    wait_until(lambda: daemon.pid not in (0, server) and answers(daemon))
+    (one,) = daemon.status().residencies
+    assert (one.view.state, one.leases) == (ResidencyState.RELEASING, 1)
+    assert daemon.events("release.completed") == []
+    attached.close()
+    wait_until(lambda: daemon.events("release.completed"))
+    assert daemon.status().residencies == ()
+
+
+def answers(daemon: DaemonProcess) -> bool:
+    try:
+        daemon.status()
+    except WcacheError:
+        return False
+    return True
+
+
+def test_a_deferred_release_does_not_hold_up_a_new_server(daemon: DaemonProcess, checkpoint: Path) -> None:
+    """Whoever waits is told that it goes on, and it does."""
+    residency = daemon.load(checkpoint).residency.residency
+    attached = attach(daemon.settings.socket_path, checkpoint)
+    waiting = deferred(daemon, residency)
+    wait_until(lambda: daemon.events("release.requested"))
+    server = daemon.pid
+    channel = daemon.connect()
+    assert channel.call(ReplaceRequest(), timeout_s=30) == Done()
+    channel.close()
+    with pytest.raises(RequestRefused, match="is on record and goes on"):
+        end_of(waiting)
+    waiting.close()
+    wait_until(lambda: daemon.pid not in (0, server) and answers(daemon))
+    (one,) = daemon.status().residencies
+    assert (one.view.state, one.leases) == (ResidencyState.RELEASING, 1)
+    attached.close()
+    wait_until(lambda: daemon.events("release.completed"))

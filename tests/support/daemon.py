@@ -1,4 +1,4 @@
-"""A real server process in a runtime directory of its own, for every room's tests."""
+"""A real vault and its server in a runtime directory of its own, for every room's tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from wcache.core.model.events import Event
@@ -42,6 +43,22 @@ def zeros_shard(shard: Path, data_bytes: int) -> Path:
     return shard
 
 
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process and it is no zombie. Of a killed one the first thread may be one while others still hold files."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in ("Z", "X") or len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
+
+
 class DaemonProcess:
     """`start()` returns when it is ready. The runtime directory is short (a socket's path has 107 bytes at most) and private."""
 
@@ -70,9 +87,15 @@ class DaemonProcess:
         return self.base / "daemon.log"
 
     @property
-    def pid(self) -> int:
+    def vault_pid(self) -> int:
+        """The first vault's: the process that the test started."""
         assert self.process is not None
         return self.process.pid
+
+    @property
+    def pid(self) -> int:
+        """The present server's: a child of the vault. 0 while there is none."""
+        return next(iter(children_of(self.vault_pid)), 0)
 
     def spawn(self) -> int:
         """Start without waiting; returns the read end of its ready pipe."""
@@ -84,7 +107,7 @@ class DaemonProcess:
         )
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._prefix, sys.executable, "-m", "wcache.daemon.main", *places, f"--ready-fd={theirs}"],
+                [*self._prefix, sys.executable, "-m", "wcache.daemon.vault", *places, f"--ready-fd={theirs}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -118,9 +141,17 @@ class DaemonProcess:
         return self.process.wait(timeout=20)
 
     def kill(self) -> None:
+        """Vault and server at once, by SIGKILL: the daemon is dead. The vault first, and both before either can look for the other."""
         assert self.process is not None
-        self.process.kill()
+        pids = [self.process.pid, *children_of(self.process.pid)]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(timeout=20)
+        wait_until(lambda: not any(alive(pid) for pid in pids[1:]))
 
     def cleanup(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -157,8 +188,8 @@ class DaemonProcess:
             return [stored.event for stored in ledger.events(types=types or None)]
 
     def workers(self) -> list[int]:
-        """Pids of its child processes."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        """Pids of the server's child processes."""
+        return children_of(self.pid)
 
     def fd_count(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))

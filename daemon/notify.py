@@ -1,0 +1,25 @@
+"""What systemd wants to hear (sd_notify(3)): datagrams of KEY=VALUE lines to `$NOTIFY_SOCKET`. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+
+
+def notify(**fields: str | int) -> None:
+    """Tell the service manager, where there is one. Never fails: a supervisor that does not listen must not end the daemon."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    text = "\n".join(f"{key}={value}" for key, value in fields.items())
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as sock:
+        sock.sendto(text.encode(), "\0" + address[1:] if address.startswith("@") else address)
+
+
+def watchdog_interval_s() -> float | None:
+    """How often `WATCHDOG=1` is due: a third of what the service manager allows; None where it asks this process for none."""
+    pid, limit_us = os.environ.get("WATCHDOG_PID", ""), os.environ.get("WATCHDOG_USEC", "")
+    if not limit_us.isdigit() or int(limit_us) == 0 or pid not in ("", str(os.getpid())):
+        return None
+    return int(limit_us) / 3e6
