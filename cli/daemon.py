@@ -13,7 +13,7 @@ from wcache.cli import table
 from wcache.cli.command import LazyGroup, WcacheCommand, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.service import PATIENCE_S, daemon_channel
-from wcache.cli.text import duration, size, tail
+from wcache.cli.text import duration, escape, size, tail
 from wcache.core.model.errors import DaemonUnreachable, ProtocolError
 from wcache.core.wire.messages import Done, ShutdownRequest, Status, StatusRequest, as_json
 from wcache.ledger.moment import utc
@@ -79,7 +79,7 @@ def status() -> int:
             raise
         # A program asks for the state, and "there is none" is an answer: the same keys, and the error beside them.
         print_document({"server_pid": None, "state": "absent", "reason": error.reason, "error": error.to_json()}, "")
-        click.echo(f"wcache: {error.diagnostics()}", err=True)
+        click.echo(f"wcache: {escape(error.diagnostics())}", err=True)
         return error.exit_code
     if not isinstance(reply, Status):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="status")

@@ -12,7 +12,7 @@ from wcache.cli.command import LazyGroup, current_app, example
 from wcache.cli.output import print_document, print_rows
 from wcache.cli.progress import progress
 from wcache.cli.service import daemon_channel
-from wcache.cli.text import short
+from wcache.cli.text import escape, short
 from wcache.core.model.errors import UsageError
 from wcache.core.model.vocabulary import TrustScope
 
@@ -92,9 +92,9 @@ def grant(
 
 def _about(made: Grant) -> str:
     if made.scope is TrustScope.CHECKPOINT:
-        return f"{made.spellings[0]} as {short(made.weights_digest, 16)}"
+        return f"{escape(made.spellings[0])} as {short(made.weights_digest, 16)}"
     if made.scope is TrustScope.STORE:
-        return f"{made.prefix}: nothing below it changes"
+        return f"{escape(made.prefix or '')}: nothing below it changes"
     return f"{made.scope} {made.residency or made.instance}"
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
 from wcache.cli import table
@@ -17,18 +14,6 @@ from wcache.cli.text import duration, short, size
 from wcache.core.model.errors import ProtocolError
 from wcache.core.wire.messages import Done, Loaded, LoadRequest, Progress, ReleaseRequest, Status, StatusRequest, as_json
 
-
-def absolute_spelling(typed: str) -> str:
-    """What the daemon, in its own working directory, needs to hear: an absolute path, or the Hugging Face id as it is.
-
-    Only joined, never normalised: `..` behind a symlink means what the kernel says.
-    """
-    expanded = os.path.expanduser(typed)  # noqa: PTH111
-    if os.path.lexists(expanded) or typed.startswith((".", "/", "~")):
-        return os.path.join(Path.cwd(), expanded)  # noqa: PTH118
-    return typed
-
-
 LOAD_HELP = "Make a checkpoint resident.\n\nCHECKPOINT is a safetensors file, a directory, or a Hugging Face id in the local cache.\n\n"
 
 
@@ -37,10 +22,11 @@ LOAD_HELP = "Make a checkpoint resident.\n\nCHECKPOINT is a safetensors file, a 
 @click.option("--revision", help="Revision of a Hugging Face id: a commit, branch or tag in the local cache.")
 @click.option("--device", default="cpu", show_default=True, help="Where to keep the weights.")
 def load(checkpoint: str, revision: str | None, device: str) -> None:
-    from wcache.core.checkpoint.spelling import resolve_root
+    from wcache.core.checkpoint.spelling import absolute_spelling, resolve_root
 
-    resolve_root(checkpoint, revision)  # a mistyped name is told here, in the user's own words
-    request = LoadRequest(spelling=absolute_spelling(checkpoint), revision=revision, device=device)
+    found = resolve_root(checkpoint, revision)  # a mistyped name is told here, in the user's own words
+    place = f"{found.root}/{found.single_file}" if found.single_file else found.root
+    request = LoadRequest(spelling=absolute_spelling(checkpoint), revision=revision, device=device, place=place)
     with daemon_channel() as channel, progress("load") as update:
 
         def show(message: Progress) -> None:

@@ -27,7 +27,7 @@ class Hash:
 
     def __init__(self, request: HashRequest, fds: list[int], uid: int) -> None:
         self.request = request
-        self.key = request.location.key()
+        self.key = (request.location.root, request.location.key())  # hard links are hashed apart: each answer is about one place
         self.fds = fds
         self.uid = uid
         self.job: Job | None = None
@@ -49,7 +49,7 @@ def request_hash(server: Server, connection: Connection, request: HashRequest, f
     if request.more or len(parts) != expected:
         close_fds(parts)
         raise ProtocolError(f"{len(parts)} descriptors came to be hashed, {expected} are needed", where=location.root)
-    found = next((one for one in server.hashes if one.key == location.key()), None)
+    found = next((one for one in server.hashes if one.key == (location.root, location.key())), None)
     if found is None:
         found = Hash(request, parts, connection.peer.uid)
         server.hashes.append(found)
@@ -127,6 +127,15 @@ def _failed(server: Server, hashing: Hash, failure: Failure | None) -> None:
         return
     for waiter in _finish(server, hashing):
         waiter.reply(failure)
+
+
+def sweep_hashes(server: Server, now_s: float) -> None:
+    """Give up on workers that are stuck: whoever waits for them, or for their place, must not wait for ever."""
+    for hashing in list(server.hashes):
+        stalled = hashing.job.stalled(now_s) if hashing.job is not None else None
+        if hashing.job is not None and stalled is not None:
+            hashing.job.kill()
+            _failed(server, hashing, failure_of(stalled))
 
 
 def _finish(server: Server, hashing: Hash) -> list[Connection]:

@@ -38,9 +38,9 @@ from wcache.core.wire.messages import (
 from wcache.core.wire.peer import peer_of
 from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, leave, look_up, observe
 from wcache.daemon.connection import Connection
-from wcache.daemon.hashes import Hash, abandon_hash, request_hash
+from wcache.daemon.hashes import Hash, abandon_hash, request_hash, sweep_hashes
 from wcache.daemon.instance import InstanceLock, boot_id, bury_predecessors, listen
-from wcache.daemon.loads import Load, start_load, stop_load
+from wcache.daemon.loads import Load, start_load, stop_load, sweep_loads
 from wcache.daemon.loop import READ, Loop
 from wcache.daemon.recorder import Outcome, Recorder, new_event
 from wcache.daemon.releases import release, shut_down
@@ -235,6 +235,8 @@ class Server:
                 connection.close(why)
             else:
                 connection.tell_progress(now_s)
+        sweep_hashes(self, now_s)
+        sweep_loads(self, now_s)
         self.loop.call_later(SWEEP_S, self._sweep)
 
     # --- the end ---

@@ -62,7 +62,7 @@ class HashRequest(Message, frozen=True, kw_only=True, tag=True):
     the index file where `location.index` is set (an index may be larger than a request).
 
     `more` says that further descriptors of the same request follow in another HashRequest, which comes without waiting for a reply.
-    Single flight per `location.key()`.
+    Single flight per `location.root` and `location.key()`.
     """
 
     spelling: str
@@ -93,11 +93,15 @@ class Ack(Message, frozen=True, kw_only=True, tag=True):
 
 
 class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
-    """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused."""
+    """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused.
+
+    `place` is where the client found it (a directory or file): the daemon's own Hugging Face cache may be another one.
+    """
 
     spelling: str
     revision: str | None = None
     device: str = "cpu"
+    place: str | None = None
 
 
 class ReleaseRequest(Message, frozen=True, kw_only=True, tag=True):

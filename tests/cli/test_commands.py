@@ -118,6 +118,7 @@ def test_a_day_with_wcache(wcache: Cli, daemon: DaemonProcess, models: Path) -> 
 
 
 def test_trust_is_granted_listed_and_revoked(wcache: Cli, models: Path) -> None:
+    """With a reason that a spreadsheet would take for a formula (L9)."""
     base = str(models / "base")
     granted = ok(wcache("trust", "grant", base, "--reason", "=1+1", "--expires", "30d", "--json"))
     assert granted["spellings"] == [base]
@@ -222,3 +223,19 @@ def test_a_reader_that_goes_away_is_no_error(wcache: Cli, daemon: DaemonProcess)
     done = subprocess.run(["bash", "-c", command], env={**os.environ, **daemon.env}, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
+
+
+@pytest.mark.parametrize("arguments", [["release", "\udcff"], ["audit", "launch", "\udcff"], ["trust", "revoke", "\udcff"]])
+def test_an_argument_that_is_no_utf8_is_an_error_of_its_own(wcache: Cli, arguments: list[str]) -> None:
+    done = wcache(*arguments)
+    assert done.returncode not in (0, 70)
+    assert done.stderr.count("\n") == 1
+    assert "internal error" not in done.stderr
+
+
+def test_a_grant_is_told_without_obeying_the_path(wcache: Cli, tmp_path: Path) -> None:
+    evil = make_checkpoint(tmp_path / "e\x1b[31mvil\nrow")
+    told = wcache("trust", "grant", str(evil), "--reason", "tested").stdout
+    assert "\\x1b[31mvil\\nrow" in told
+    assert "\x1b" not in told
+    assert told.count("\n") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,15 @@ def test_of_two_loads_at_once_that_do_not_fit_together_one_is_refused(limited: D
         limited.load(second.parent)
     channel.close()
     wait_until(lambda: limited.status().resident_bytes > 200 << 20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare to mount a small /dev/shm")
+def test_a_small_dev_shm_does_not_matter(disk: Path) -> None:
+    """D7: containers give /dev/shm 64 MB; a memory file is not bound by it."""
+    small = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=64m none /dev/shm && exec "$0" "$@"')
+    daemon = DaemonProcess(prefix=small)
+    try:
+        path = zeros_shard(disk / "larger-than-shm" / "model.safetensors", 100 << 20)
+        assert daemon.start().load(path).residency.bytes > 100 << 20
+    finally:
+        daemon.cleanup()
