@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from wcache.core.model.errors import WcacheError
-from wcache.core.settings import SUN_PATH_MAX, Settings
+from wcache.core.settings import SUN_PATH_MAX, VARIABLES, Settings
 
 WAL_RESET_FIXED = (3, 51, 3)
 _DESCRIPTORS_WANTED = 4096
@@ -85,6 +85,10 @@ def _directories(settings: Settings) -> Iterator[Finding]:
     for check, path in (("runtime directory", settings.runtime_dir), ("state directory", settings.state_dir)):
         try:
             about = path.lstat()
+        except PermissionError:
+            found = f"{path}: uid {os.geteuid()} may not look at it"
+            yield Finding(check=check, state="fail", found=found, remedy="run as the daemon's user, or set another place")
+            continue
         except FileNotFoundError:
             parent = next(one for one in path.parents if one.exists())
             if os.access(parent, os.W_OK | os.X_OK):
@@ -104,6 +108,18 @@ def _directories(settings: Settings) -> Iterator[Finding]:
             yield Finding(check=check, state="fail", found=f"{path}: mode {mode:04o} lets others in", remedy=f"chmod 700 {path}")
         else:
             yield Finding(check=check, state="ok", found=f"{path}, mode {mode:04o}")
+
+
+def _environment(settings: Settings) -> Iterator[Finding]:
+    """A mistyped variable means nothing, and cannot be an error: orchestrators set WCACHE_* of their own for a service of that name."""
+    from difflib import get_close_matches
+
+    known = [f"WCACHE_{name.upper()}" for name in (*VARIABLES, "config", "launch", "debug")]
+    for name in sorted(os.environ):
+        if name.startswith("WCACHE_") and name not in known:
+            near = get_close_matches(name, known, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "unset it, if it was meant for wcache"
+            yield Finding(check="environment", state="warn", found=f"{name} is set, and no setting has that name", remedy=remedy)
 
 
 def _socket_path(settings: Settings) -> Iterator[Finding]:
@@ -221,5 +237,5 @@ def _kernel(settings: Settings) -> Iterator[Finding]:
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, since Linux 6.5; Python has no name for it
 
 _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
-    _python, _sqlite, _kernel, _descriptors, _memory, _directories, _socket_path, _file_systems, _ledger, _daemon,
+    _python, _sqlite, _kernel, _descriptors, _memory, _environment, _directories, _socket_path, _file_systems, _ledger, _daemon,
 )  # fmt: skip

@@ -106,12 +106,17 @@ def _status_text(reply: Status) -> str:
             {
                 "attach": lease.attach[:10], "residency": lease.residency[:10], "launch": lease.launch[:10], "rank": lease.rank,
                 "engine": f"{lease.engine.name} {lease.engine.version}".strip(), "pid": lease.engine.pid or None,
-                "tier": lease.tier, "since": (utc(lease.since_ns) or "")[:19] + "Z",
+                "tier": lease.tier, "since": _second(lease.since_ns),
             }
             for lease in reply.leases
         ]  # fmt: skip
         parts.append(table.render(leases, tuple(leases[0])))
     return "\n\n".join(parts)
+
+
+def _second(moment_ns: int | None) -> str:
+    text = utc(moment_ns)
+    return f"{text[:19]}Z" if text else ""
 
 
 RESIDENCY_COLUMNS = ("residency", "checkpoint", "state", "device", "size", "tensors", "leases", "weights_digest", "loaded")
@@ -146,7 +151,7 @@ def residency_rows(reply: Status, *, short_form: bool = False) -> list[dict[str,
         if short_form:
             row |= {
                 "residency": view.residency[:10], "checkpoint": tail(view.served.spelling), "size": size(view.bytes),
-                "weights_digest": (view.weights_digest or "")[:8], "loaded": (utc(item.loaded_ns) or "")[:19],
+                "weights_digest": (view.weights_digest or "")[:8], "loaded": _second(item.loaded_ns),
             }  # fmt: skip
         rows.append(row)
     return rows

@@ -96,7 +96,10 @@ def run(arguments: Sequence[str]) -> int:
             return error.exit_code
         context = getattr(error, "ctx", None)
         remedy = f"see `{context.command_path if context else 'wcache'} --help`"
-        return _report(UsageError(error.format_message().rstrip("."), remedy=remedy), arguments)
+        what, _, guess = error.format_message().partition("Did you mean")
+        if guess:
+            remedy = f"did you mean {guess.strip(' ?)')}? Else {remedy}"
+        return _report(UsageError(what.rstrip(" .("), remedy=remedy), arguments)
     except (BrokenPipeError, SystemExit):  # click's own way out when a pipe breaks is the latter
         # The reader went away: what it did not read is not wanted. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

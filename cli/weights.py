@@ -14,7 +14,12 @@ from wcache.cli.text import duration, short, size
 from wcache.core.model.errors import ProtocolError
 from wcache.core.wire.messages import Done, Loaded, LoadRequest, Progress, ReleaseRequest, Status, StatusRequest, as_json
 
-LOAD_HELP = "Make a checkpoint resident.\n\nCHECKPOINT is a safetensors file, a directory, or a Hugging Face id in the local cache.\n\n"
+LOAD_HELP = """Make a checkpoint resident.
+
+CHECKPOINT is a safetensors file, a directory, or a Hugging Face id in the local cache. The daemon does the work: Ctrl+C ends the
+waiting, not the load.
+
+"""
 
 
 @click.command("load", cls=WcacheCommand, help=LOAD_HELP + example("wcache load ./my-model", "wcache load org/model --revision main"))
@@ -32,7 +37,11 @@ def load(checkpoint: str, revision: str | None, device: str) -> None:
         def show(message: Progress) -> None:
             update(message.done_bytes, message.total_bytes, message.phase)
 
-        reply = channel.call(request, timeout_s=LOAD_SILENCE_S, on_progress=show)
+        try:
+            reply = channel.call(request, timeout_s=LOAD_SILENCE_S, on_progress=show)
+        except KeyboardInterrupt:
+            click.echo("wcache: interrupted; the daemon goes on loading: `wcache ls` shows it, `wcache release` gives it back", err=True)
+            raise
     if not isinstance(reply, Loaded):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="load")
     view = reply.residency

@@ -22,7 +22,7 @@ from wcache.core.checkpoint.fingerprint import (
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
-from wcache.core.model.errors import EvidenceUnavailable, WcacheError
+from wcache.core.model.errors import EvidenceUnavailable, NotFound, WcacheError
 from wcache.core.model.events import Event, FingerprintRecorded
 from wcache.core.model.evidence import Coverage, Fingerprint, Grant
 from wcache.core.model.policy import Policy
@@ -156,10 +156,11 @@ def take_fingerprint(
 
 
 def _grants_if_any(settings: Settings) -> tuple[Grant, ...]:
-    if not settings.ledger.exists():
+    try:
+        with closing(Knowledge(settings.ledger)) as knowledge:
+            return knowledge.grants()
+    except NotFound:
         return ()
-    with closing(Knowledge(settings.ledger)) as knowledge:
-        return knowledge.grants()
 
 
 def _trusted(knowledge: Knowledge, spelling: str) -> Fingerprint:

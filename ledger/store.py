@@ -75,9 +75,9 @@ class Ledger:
         path = Path(path).absolute()
         if read_only:
             return cls._open_reader(path)
-        if not create and not path.exists():
-            raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
         try:
+            if not create and not path.exists():
+                raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_network_filesystem(path.parent)
             with FileLock(lock_path(path)).held(), translated(path):

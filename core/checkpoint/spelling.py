@@ -65,13 +65,14 @@ def absolute_spelling(typed: str) -> str:
     """The spelling as it means the same in every working directory: an absolute path, or the Hugging Face id as it is. At most one
     lstat(2), of a relative one.
 
-    Only joined, never normalised: `..` behind a symlink means what the kernel says.
+    Only joined (without a first `./`), never normalised: `..` behind a symlink means what the kernel says.
     """
     if typed.startswith(("/", "~")):
         return os.path.expanduser(typed)
     if typed.startswith(".") or not _HUB_ID.fullmatch(typed) or os.path.lexists(typed):
         try:
-            return os.path.join(os.getcwd(), typed)  # noqa: PTH109
+            below = typed[2:].lstrip("/") if typed.startswith("./") else typed
+            return os.path.join(os.getcwd(), below or ".")  # noqa: PTH109
         except OSError:  # the working directory is gone, and nothing relative leads anywhere
             return typed
     return typed
