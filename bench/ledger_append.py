@@ -169,6 +169,17 @@ def measure(seconds: float, directory: Path) -> dict[str, dict[str, float]]:
     return results
 
 
+def rows(results: dict[str, dict[str, float]]) -> list[dict[str, object]]:
+    goals = {("wcache ledger", "events_per_s"): ">= 3000", ("wcache ledger", "p99_ms"): "<= 40"}
+    found: list[dict[str, object]] = []
+    for name, figures in results.items():
+        for figure, value in figures.items():
+            what, unit = ("events", "1/s") if figure == "events_per_s" else (figure.removesuffix("_ms"), "ms")
+            found.append({"what": f"{name}: {what}", "value": value, "unit": unit, "goal": goals.get((name, figure), "")})
+    ours, raw = (results[name]["events_per_s"] for name in ("wcache ledger", "raw sqlite3"))
+    return [*found, {"what": "wcache / raw sqlite3", "value": ours / raw, "unit": "x", "goal": ""}]
+
+
 def _figures(rate: float, latencies: list[float]) -> dict[str, float]:
     p99 = latencies[int(len(latencies) * 0.99)]
     return {"events_per_s": round(rate), "p50_ms": round(statistics.median(latencies), 2), "p99_ms": round(p99, 2)}
@@ -183,7 +194,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="wcache-bench-", dir=arguments.directory) as directory:
         results = measure(arguments.seconds, Path(directory))
     if arguments.json:
-        json.dump({"callers": CALLERS, "results": results}, sys.stdout)
+        json.dump(rows(results), sys.stdout)
         return
     print(f"durable, validated, chained, projected events; {CALLERS} callers, group commit")
     for name, figures in results.items():

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,7 @@ def main() -> int:
         try:
             if done.returncode:
                 raise ValueError(f"exit code {done.returncode}")
-            rows += [{"bench": name, **row} for row in _rows(json.loads(done.stdout))]
+            rows += [{"bench": name, **row} for row in json.loads(done.stdout)]
         except (ValueError, KeyError, TypeError) as error:
             failed += 1
             sys.stderr.write(f"bench/{name}.py: {error}\n{done.stderr[-1000:]}")
@@ -44,24 +45,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _rows(found: Any) -> list[dict[str, Any]]:
-    """Rows as they are, or made from {"results": {name: {figure with its unit: value}}}."""
-    if isinstance(found, list):
-        return found
-    units = {"_ms": "ms", "_per_s": "1/s"}
-    rows = []
-    for name, figures in found["results"].items():
-        for figure, value in figures.items():
-            suffix = next((end for end in units if figure.endswith(end)), "")
-            rows.append({"what": f"{name}: {figure.removesuffix(suffix)}", "value": value, "unit": units.get(suffix, "")})
-    return rows
-
-
 def machine() -> str:
     """The machine in general words: what a number depends on, and nothing that names it."""
     cores = len(os.sched_getaffinity(0))
     kernel = ".".join(platform.release().split("-")[0].split(".")[:2])
-    return f"{cores} cores, {platform.machine()}, Linux {kernel}, Python {platform.python_version()}"
+    versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    return f"{cores} cores, {platform.machine()}, Linux {kernel}, {versions}, load average {os.getloadavg()[0]:.1f}"
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from wcache.cli.command import WcacheCommand, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.progress import progress
 from wcache.cli.text import duration, size
-from wcache.core.model.errors import EXIT_FINDING, EXIT_MISS, EXIT_OK
+from wcache.core.model.errors import EXIT_FINDING, EXIT_MISS, EXIT_OK, UsageError
 from wcache.core.model.vocabulary import SCALE, Outcome, Tier
 
 if TYPE_CHECKING:
@@ -74,6 +74,14 @@ def _fingerprint_text(taken: Fingerprint, seq: int | None) -> str:
     )
 
 
+def _known_dtype(dtype: str) -> str:
+    from wcache.core.checkpoint.header import DTYPE_BITS
+
+    if dtype.upper() not in DTYPE_BITS:
+        raise UsageError(f"safetensors has no dtype {dtype}", where="--dtype", remedy=f"use one of {', '.join(DTYPE_BITS)}")
+    return dtype.upper()
+
+
 CHECK_HELP = """Say how an attach would be decided, without attaching.
 
 Nothing is mapped and nothing is recorded. Where only a full hash would help, its price is shown; --read pays it.
@@ -111,6 +119,8 @@ def check(
     if strict:
         policy["on_miss"] = "strict"
     settings = current_app().settings(**policy)
+    if dtype is not None:
+        dtype = _known_dtype(dtype)
     began_s = time.monotonic()
     with progress(f"hash {checkpoint}") as update:
 

@@ -108,6 +108,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(self, context: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but with suggestions from commands that are not imported yet too, in every release of click."""
+        name = args[0]
+        if not name.startswith("-") and not context.resilient_parsing and self.get_command(context, name) is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.list_commands(context))
+            raise click.UsageError(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""), context)
+        return super().resolve_command(context, args)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Whole first sentences: click would cut them off at the width of the terminal."""
         lines = [(name, line) for name, (_, line) in self.lazy.items()]

@@ -13,7 +13,7 @@ from wcache.cli import table
 from wcache.cli.command import LazyGroup, WcacheCommand, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.service import PATIENCE_S, daemon_channel
-from wcache.cli.text import duration, parse_size, size, tail
+from wcache.cli.text import duration, escape, parse_size, size, tail
 from wcache.core.model.errors import DaemonUnreachable, ProtocolError, UsageError
 from wcache.core.wire.messages import Done, ReplaceRequest, ShutdownRequest, Status, StatusRequest, Welcome, as_json
 from wcache.ledger.moment import utc
@@ -116,7 +116,7 @@ def _hand_on_budget(budget: str) -> None:
 
 def _hand_on(health_port: int | None, expect: tuple[str, ...]) -> None:
     """By the environment: a server that is started again later, by a process that is not this one, must find them too."""
-    from wcache.cli.weights import absolute_spelling
+    from wcache.core.checkpoint.spelling import absolute_spelling
 
     if health_port is not None:
         os.environ["WCACHE_HEALTH_PORT"] = str(health_port)
@@ -169,7 +169,7 @@ def status() -> int:
             raise
         # A program asks for the state, and "there is none" is an answer: the same keys, and the error beside them.
         print_document({"server_pid": None, "vault_pid": None, "state": "absent", "reason": error.reason, "error": error.to_json()}, "")
-        click.echo(f"wcache: {error.diagnostics()}", err=True)
+        click.echo(f"wcache: {escape(error.diagnostics())}", err=True)
         return error.exit_code
     if not isinstance(reply, Status):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="status")
@@ -202,13 +202,18 @@ def _status_text(reply: Status) -> str:
             {
                 "attach": lease.attach[:10], "residency": lease.residency[:10], "launch": lease.launch[:10], "rank": lease.rank,
                 "engine": f"{lease.engine.name} {lease.engine.version}".strip(), "pid": lease.engine.pid or None,
-                "tier": lease.tier, "since": (utc(lease.since_ns) or "")[:19] + "Z",
+                "tier": lease.tier, "since": _second(lease.since_ns),
                 "flags": " ".join(flag for flag in ("orphaned", "suspect") if getattr(lease, flag)),
             }
             for lease in reply.leases
         ]  # fmt: skip
         parts.append(table.render(leases, tuple(leases[0])))
     return "\n\n".join(parts)
+
+
+def _second(moment_ns: int | None) -> str:
+    text = utc(moment_ns)
+    return f"{text[:19]}Z" if text else ""
 
 
 RESIDENCY_COLUMNS = (

@@ -82,7 +82,7 @@ def _help(command: click.Command) -> list[str]:
 
 
 def _option(option: click.Option) -> str:
-    names = ", ".join(f"`{name}`" for name in option.opts)
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
     values = f" {'|'.join(option.type.choices)}" if isinstance(option.type, click.Choice) else ""
     shown = f" {option.metavar}" if option.metavar else values
     text = (option.help or "").replace("|", "\\|")

@@ -97,11 +97,16 @@ def run(arguments: Sequence[str]) -> int:
             return error.exit_code
         context = getattr(error, "ctx", None)
         remedy = f"see `{context.command_path if context else 'wcache'} --help`"
-        return _report(UsageError(error.format_message().rstrip("."), remedy=remedy), arguments)
+        what, _, guess = error.format_message().partition("Did you mean")
+        if guess:
+            remedy = f"did you mean {guess.strip(' ?)')}? Else {remedy}"
+        return _report(UsageError(what.rstrip(" .("), remedy=remedy), arguments)
     except (BrokenPipeError, SystemExit):  # click's own way out when a pipe breaks is the latter
         # The reader went away: what it did not read is not wanted. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141  # 128 + SIGPIPE, as the shell reports other tools
+    except UnicodeEncodeError:  # a lone surrogate: bytes of the command line that no message and no ledger can hold
+        return _report(UsageError("an argument is no UTF-8", remedy="name it by an id, or by a path that is UTF-8"), arguments)
     except Exception as error:  # the edge: whatever was not foreseen
         return _unexpected(error)
     return code if isinstance(code, int) else EXIT_OK

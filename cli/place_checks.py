@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from wcache.cli.checks import Check, Finding, Subject, fail, ok, warn
-from wcache.core.settings import SUN_PATH_MAX
+from wcache.core.settings import SUN_PATH_MAX, VARIABLES
 
 _FREE_WANTED_BYTES = 100 << 20
 _VANISHING = frozenset({"tmpfs", "ramfs"})
@@ -164,4 +164,16 @@ def _existing(path: Path) -> Path:
     return next(one for one in (path, *path.parents) if one.exists())
 
 
-CHECKS: tuple[Check, ...] = (group, directories, private_files, socket_path, file_systems, ledger, checkpoint)
+def environment(subject: Subject) -> Iterator[Finding]:
+    """A mistyped variable means nothing, and cannot be an error: orchestrators set WCACHE_* of their own for a service of that name."""
+    from difflib import get_close_matches
+
+    known = [f"WCACHE_{name.upper()}" for name in (*VARIABLES, "config", "launch", "debug")]
+    for name in sorted(os.environ):
+        if name.startswith("WCACHE_") and name not in known:
+            near = get_close_matches(name, known, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "unset it, if it was meant for wcache"
+            yield warn("environment", f"{name} is set, and no setting has that name", remedy)
+
+
+CHECKS: tuple[Check, ...] = (environment, group, directories, private_files, socket_path, file_systems, ledger, checkpoint)

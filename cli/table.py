@@ -125,8 +125,8 @@ def _row_lines(cells: Sequence[str], widths: Sequence[int], gap: int, *, paint: 
         for number, (cell, limit) in enumerate(zip(folded, widths, strict=True)):
             text = cell[level] if level < len(cell) else ""
             pad = " " * (limit - width(text))
-            shown = _paint(text, cells[number]) if paint else text
-            parts.append(pad + shown if text.isdigit() else shown + pad)
+            shown = _paint(text, cells[number]) if paint and text else text
+            parts.append(pad + shown if cells[number].isdigit() else shown + pad)
         lines.append((" " * gap).join(parts).rstrip())
     return lines
 

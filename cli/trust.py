@@ -12,7 +12,7 @@ from wcache.cli.command import LazyGroup, current_app, example
 from wcache.cli.output import print_document, print_rows
 from wcache.cli.progress import progress
 from wcache.cli.service import daemon_channel
-from wcache.cli.text import short
+from wcache.cli.text import escape, short
 from wcache.core.model.errors import UsageError
 from wcache.core.model.vocabulary import TrustScope
 
@@ -34,10 +34,13 @@ def trust() -> None:
 GRANT_HELP = """Vouch for a checkpoint, a residency, the daemon's first look, or a store.
 
 \b
-CHECKPOINT         in exactly this spelling (and its absolute and real path) is what it is now; it is hashed unless the ledger knows it
---residency ID     whoever asks by a name it was loaded by gets it
---instance         what the running daemon hashed first under a name holds until that daemon ends
---store PREFIX     nothing below this directory ever changes, so pins hold there on a network file system
+CHECKPOINT      in exactly this spelling (and its absolute and real path) is
+                what it is now; it is hashed unless the ledger knows it
+--residency ID  whoever asks by a name it was loaded by gets it
+--instance      what the running daemon hashed first under a name holds
+                until that daemon ends
+--store PREFIX  nothing below this directory ever changes, so pins hold
+                there on a network file system
 
 """
 
@@ -87,14 +90,14 @@ def grant(
             made, seq = trusting.grant_store(ledger, store, terms)
         else:
             made, seq = trusting.grant_instance(ledger, str(running), terms)
-    print_document({"seq": seq, **msgspec.to_builtins(made)}, f"{made.grant}: trust granted in {_about(made)} (seq {seq})")
+    print_document({"seq": seq, **msgspec.to_builtins(made)}, f"{made.grant}: trust granted for {_about(made)} (seq {seq})")
 
 
 def _about(made: Grant) -> str:
     if made.scope is TrustScope.CHECKPOINT:
-        return f"{made.spellings[0]} as {short(made.weights_digest, 16)}"
+        return f"{escape(made.spellings[0])} as {short(made.weights_digest, 16)}"
     if made.scope is TrustScope.STORE:
-        return f"{made.prefix}: nothing below it changes"
+        return f"the store {escape(made.prefix or '')}"
     return f"{made.scope} {made.residency or made.instance}"
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
 from wcache.cli import table
@@ -28,22 +25,11 @@ from wcache.core.wire.messages import (
     as_json,
 )
 
-
-def absolute_spelling(typed: str) -> str:
-    """What the daemon, in its own working directory, needs to hear: an absolute path, or the Hugging Face id as it is.
-
-    Only joined, never normalised: `..` behind a symlink means what the kernel says.
-    """
-    expanded = os.path.expanduser(typed)  # noqa: PTH111
-    if os.path.lexists(expanded) or typed.startswith((".", "/", "~")):
-        return os.path.join(Path.cwd(), expanded)  # noqa: PTH118
-    return typed
-
-
 LOAD_HELP = """Make a checkpoint resident.
 
 CHECKPOINT is a safetensors file, a directory, or a Hugging Face id in the local cache. Where there is no room, what nobody uses is given
-back, longest unused first; what is pinned, mapped or about to be mapped stays.
+back, longest unused first; what is pinned, mapped or about to be mapped stays. The daemon does the work: Ctrl+C ends the waiting, not
+the load.
 
 """
 
@@ -54,16 +40,21 @@ back, longest unused first; what is pinned, mapped or about to be mapped stays.
 @click.option("--device", default="cpu", show_default=True, help="Where to keep the weights.")
 @click.option("--pin/--no-pin", default=None, help="Never evict it to make room for another; --no-pin takes that back.")
 def load(checkpoint: str, revision: str | None, device: str, pin: bool | None) -> None:
-    from wcache.core.checkpoint.spelling import resolve_root
+    from wcache.core.checkpoint.spelling import absolute_spelling, resolve_root
 
-    resolve_root(checkpoint, revision)  # a mistyped name is told here, in the user's own words
-    request = LoadRequest(spelling=absolute_spelling(checkpoint), revision=revision, device=device, pin=pin)
+    found = resolve_root(checkpoint, revision)  # a mistyped name is told here, in the user's own words
+    place = f"{found.root}/{found.single_file}" if found.single_file else found.root
+    request = LoadRequest(spelling=absolute_spelling(checkpoint), revision=revision, device=device, pin=pin, place=place)
     with daemon_channel() as channel, progress("load") as update:
 
         def show(message: Progress) -> None:
             update(message.done_bytes, message.total_bytes, message.phase)
 
-        reply = channel.call(request, timeout_s=LOAD_SILENCE_S, on_progress=show)
+        try:
+            reply = channel.call(request, timeout_s=LOAD_SILENCE_S, on_progress=show)
+        except KeyboardInterrupt:
+            click.echo("wcache: interrupted; the daemon goes on loading: `wcache ls` shows it, `wcache release` gives it back", err=True)
+            raise
     if not isinstance(reply, Loaded):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="load")
     view = reply.residency

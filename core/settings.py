@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -26,6 +27,8 @@ _SHARED = ("shared_group", "daemon_uid")
 _DAEMON = (*_SHARED, "health_port", "expect", "budget_bytes")
 """What only the daemon looks at: further fields of Settings."""
 _POLICY_FIELDS = tuple(Policy.__struct_fields__)
+VARIABLES = (*_PLACES, *_DAEMON, *_POLICY_FIELDS)
+"""Settings that a `WCACHE_` variable of the same name sets."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +91,8 @@ def _from_files(environ: Mapping[str, str]) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"cannot be read: {error}", where=str(path)) from error
         policy = body.pop("policy", {})
+        if not isinstance(policy, dict):
+            raise UsageError("policy is no table", where=str(path), remedy="write a line [policy], and its settings below it")
         unknown = sorted(set(body) - {*_PLACES, *_DAEMON}) + sorted(f"policy.{key}" for key in set(policy) - set(_POLICY_FIELDS))
         if unknown:
             raise UsageError(
@@ -100,16 +105,36 @@ def _from_files(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def _source(field: str, environ: Mapping[str, str], arguments: Mapping[str, Any]) -> str:
+    """Which layer a value came from, for an error about it."""
+    if arguments.get(field) is not None:
+        return "arguments"
+    variable = f"WCACHE_{field.upper()}"
+    return variable if environ.get(variable) else ", ".join(str(path) for path in config_files(environ) if path.exists())
+
+
+def _allowed(field: str) -> str:
+    kind = get_type_hints(Policy)[field]
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return f"one of {', '.join(member.value for member in kind)}"
+    return "a number, not below 0" if kind is float else "a whole number, not below 0"
+
+
 def load_settings(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
     """Reads files and environment; `arguments` that are not None win. Raises UsageError naming the setting."""
     environ = os.environ if environ is None else environ
     values = _from_files(environ)
-    for field in (*_PLACES, *_DAEMON, *_POLICY_FIELDS):
+    for field in VARIABLES:
         text = environ.get(f"WCACHE_{field.upper()}")
         if text:
             values[field] = text.split(os.pathsep) if field == "expect" else text
     values.update({field: value for field, value in arguments.items() if value is not None})
     default_runtime, default_state = _default_places(environ)
+    for field in _PLACES:
+        if not isinstance(values.get(field, ""), (str, os.PathLike)):
+            raise UsageError(f"{field} is {values[field]!r}, not a path", where=_source(field, environ, arguments))
     state_dir = Path(values.pop("state_dir", default_state)).expanduser().absolute()
     runtime_dir = Path(values.pop("runtime_dir", default_runtime)).expanduser().absolute()
     ledger = Path(values.pop("ledger", state_dir / "ledger.sqlite")).expanduser().absolute()
@@ -117,7 +142,11 @@ def load_settings(environ: Mapping[str, str] | None = None, **arguments: Any) ->
     try:
         policy = msgspec.convert(values, Policy, strict=False)
     except msgspec.ValidationError as error:
-        raise UsageError(f"policy: {error}", remedy="see `wcache check --help` for the values") from error
+        field = str(error).rpartition("$.")[2].rstrip("`")
+        if field not in _POLICY_FIELDS:
+            raise UsageError(f"policy: {error}") from error
+        what, where = f"policy: {field} is {values[field]!r}", _source(field, environ, arguments)
+        raise UsageError(what, where=where, remedy=f"it must be {_allowed(field)}") from error
     places = {"runtime_dir": runtime_dir, "state_dir": state_dir, "ledger": ledger}
     try:
         settings = msgspec.convert({**places, "policy": policy, **daemon}, Settings, strict=False)

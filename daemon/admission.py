@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from wcache.core.checkpoint.identity import pinnable
+from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Fingerprint, Grant
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Tier, TrustScope
@@ -23,7 +24,7 @@ class Admission:
         knowledge: Knowledge,
         *,
         attach: str,
-        spelling: str,
+        asked: Identity,
         policy: Policy,
         grants: Sequence[Grant],
         hashed: Collection[str],
@@ -32,7 +33,7 @@ class Admission:
     ) -> None:
         self._knowledge = knowledge
         self._attach = attach
-        self._spelling = spelling
+        self._asked = asked
         self._policy = policy
         self._grants = {grant.grant: grant for grant in grants}
         self._hashed = hashed
@@ -53,6 +54,8 @@ class Admission:
         return admitted, list(unknown.values())
 
     def _counts(self, item: Fingerprint, *, recorded: bool) -> bool:
+        if item.location is not None and self._asked.root not in (None, item.location.root):
+            return False  # about another place than the one that is asked for
         if item.tier is Tier.CONTENT:
             return item.id() in self._hashed
         if item.tier is Tier.PINNED:
@@ -87,6 +90,6 @@ class Admission:
         if item.reuses and (base is None or base.weights_digest != item.weights_digest):
             return False
         if grant.scope is TrustScope.INSTANCE:
-            first = self._knowledge.first_of_instance(self._instance, self._spelling)
+            first = self._knowledge.first_of_instance(self._instance, self._asked.spelling)
             return grant.instance == self._instance and first is not None and first.id() == item.reuses
         return True

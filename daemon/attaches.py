@@ -79,7 +79,7 @@ class Attach:
         self.decided = False
         self.committed = False  # the decision is on record
         self.lease: Lease | None = None
-        self.unsent: list[tuple[SegmentManifest, int]] = []  # descriptors of the residency, not owned
+        self.unsent: list[SegmentManifest] = []  # the last ones of the residency; their descriptors are looked up when they are sent
 
     @property
     def leased(self) -> bool:
@@ -96,6 +96,7 @@ def begin_attach(server: Server, connection: Connection, request: AttachBegin) -
     if connection.foreign:
         request = msgspec.structs.replace(request, policy=request.policy.for_another_user())
     attach.begin = request
+    connection.hashed.clear()  # what was hashed for an earlier question says nothing of now
     knowledge, asked = server.recorder.knowledge, request.request.asked
     reserve(server, connection, attach)
     if connection.foreign:
@@ -134,7 +135,7 @@ def decide_attach(server: Server, connection: Connection, request: Decide) -> No
     admission = Admission(
         knowledge,
         attach=attach.attach,
-        spelling=request.request.asked.spelling,
+        asked=request.request.asked,
         policy=policy,
         grants=grants,
         hashed=connection.hashed,
@@ -181,15 +182,15 @@ def decide_attach(server: Server, connection: Connection, request: Decide) -> No
 
 def _completed(asked: Identity, admitted: list[Fingerprint]) -> Identity:
     """The asked identity with what the evidence says about it."""
-    for item in admitted:
-        if item.tier in (Tier.PINNED, Tier.CONTENT):
-            location = item.location
-            return msgspec.structs.replace(
-                asked,
-                key=asked.key or (location.key() if location else None),
-                table_digest=asked.table_digest or item.table_digest,
-                digest=item.weights_digest,
-            )
+    known = [item for item in admitted if item.tier in (Tier.PINNED, Tier.CONTENT)]
+    # Whatever the client says it asked for: contradictions are matched by what the evidence is about.
+    located = next((item.location for item in (*known, *admitted) if item.location is not None), None)
+    if located is not None:
+        asked = msgspec.structs.replace(asked, root=located.root, key=located.key())
+    if known:
+        asked = msgspec.structs.replace(
+            asked, table_digest=known[0].table_digest or asked.table_digest, digest=known[0].weights_digest or asked.digest
+        )
     return asked
 
 
@@ -237,7 +238,7 @@ def _lease(server: Server, connection: Connection, attach: Attach, decision: Dec
         pidfd=peer_pidfd(connection.sock),
     )
     residency.touch()
-    attach.unsent = list(zip(residency.segments, residency.fds, strict=True))
+    attach.unsent = list(residency.segments)
 
 
 def _conclude(
@@ -267,9 +268,13 @@ def _conclude(
         if attach.leased:
             end_lease(server, attach, "closed")
         return
-    manifests = tuple(manifest for manifest, _ in attach.unsent)
     connection.reply(
-        Decided(seq=seq, decision=proofs.told(connection, decision), segments=manifests, idle_bytes=proofs.idle_bytes(server, connection))
+        Decided(
+            seq=seq,
+            decision=proofs.told(connection, decision),
+            segments=tuple(attach.unsent),
+            idle_bytes=proofs.idle_bytes(server, connection),
+        )
     )
     if attach.unsent:
         send_segments(server, connection)
@@ -292,8 +297,14 @@ def _unrecorded(
 def send_segments(server: Server, connection: Connection) -> None:
     """The next batch; the one after it follows the acknowledgement. While too many descriptors are under way in all, it waits."""
     attach = connection.attach
-    if attach is None or not attach.unsent or connection.closed or connection.unacked:
+    if attach is None or attach.lease is None or not attach.unsent or connection.closed or connection.unacked:
         return
+    residency = server.holdings.get(attach.lease.residency)
+    if residency is None or len(residency.fds) != len(residency.segments):
+        # The numbers of closed descriptors may be another residency's by now.
+        connection.close("the residency was released by force before all of it was handed over")
+        return
+    first = len(residency.segments) - len(attach.unsent)
     batch = attach.unsent[:MAX_FDS]
     if server.unacked and server.unacked + len(batch) > server.unacked_max:
         server.loop.call_later(_RETRY_S, lambda: send_segments(server, connection))
@@ -301,8 +312,8 @@ def send_segments(server: Server, connection: Connection) -> None:
     del attach.unsent[: len(batch)]
     server.unacked += len(batch)
     connection.unacked = len(batch)
-    message = Segments(names=tuple(manifest.name for manifest, _ in batch), last=not attach.unsent)
-    connection.send(message, [fd for _, fd in batch])
+    message = Segments(names=tuple(manifest.name for manifest in batch), last=not attach.unsent)
+    connection.send(message, residency.fds[first : first + len(batch)])
 
 
 def acknowledge(server: Server, connection: Connection, _request: Ack) -> None:

@@ -29,7 +29,7 @@ class Hash:
     def __init__(self, request: HashRequest, fds: list[int], uid: int, foreign: bool) -> None:
         self.request = request
         self.foreign = foreign
-        self.key = request.location.key()
+        self.key = (request.location.root, request.location.key())  # hard links are hashed apart: each answer is about one place
         self.fds = fds
         self.uid = uid
         self.job: Job | None = None
@@ -70,7 +70,8 @@ def take_files(server: Server, connection: Connection, request: HashRequest | Pr
             close_fds(parts)
             raise
     # Whoever joins a hash gets evidence for what it finds, so nobody joins that of another user's descriptors, and another user joins none.
-    found = next((one for one in server.hashes if one.key == location.key() and not one.foreign and not connection.foreign), None)
+    key = (location.root, location.key())
+    found = next((one for one in server.hashes if one.key == key and not one.foreign and not connection.foreign), None)
     if found is None:
         found = Hash(request, parts, connection.peer.uid, connection.foreign)
         server.hashes.append(found)
@@ -153,6 +154,15 @@ def _failed(server: Server, hashing: Hash, failure: Failure | None) -> None:
         return
     for waiter in _finish(server, hashing):
         waiter.reply(failure)
+
+
+def sweep_hashes(server: Server, now_s: float) -> None:
+    """Give up on workers that are stuck: whoever waits for them, or for their place, must not wait for ever."""
+    for hashing in list(server.hashes):
+        stalled = hashing.job.stalled(now_s) if hashing.job is not None else None
+        if hashing.job is not None and stalled is not None:
+            hashing.job.kill()
+            _failed(server, hashing, failure_of(stalled))
 
 
 def _finish(server: Server, hashing: Hash) -> list[Connection]:

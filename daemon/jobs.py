@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,6 +19,8 @@ from wcache.core.wire.messages import Failure
 from wcache.daemon import orders
 from wcache.daemon.link import Link
 from wcache.daemon.loop import READ, Loop
+
+WORKER_SILENT_S = 600.0  # syncing what a large download left in memory may take minutes, and says nothing
 
 
 class Job:
@@ -37,6 +40,7 @@ class Job:
         self._on_end: Callable[[Failure | None], None] | None = on_end
         self._failure: Failure | None = None
         self._finished = False
+        self.heard_s = time.monotonic()  # when it last said something, or was told to go on
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         with theirs:
             self._process = subprocess.Popen(
@@ -56,6 +60,7 @@ class Job:
         return self._process.pid
 
     def send(self, order: orders.Order) -> None:
+        self.heard_s = time.monotonic()
         self._link.send(orders.encode(order))
 
     def finish(self) -> None:
@@ -72,7 +77,16 @@ class Job:
         """Wait for a killed one, at the server's end."""
         self._process.wait()
 
+    def stalled(self, now_s: float) -> WorkerDied | None:
+        """What to say of a worker that is silent for too long: stopped, or waiting for a disk that does not answer."""
+        silent_s = now_s - self.heard_s
+        if self._finished or silent_s < WORKER_SILENT_S:
+            return None
+        remedy = "look at the file system that the checkpoint is on"
+        return WorkerDied(f"the worker said nothing for {silent_s:.0f} s", where=f"pid {self.pid}", remedy=remedy)
+
     def _frame(self, frame: Frame) -> None:
+        self.heard_s = time.monotonic()
         try:
             report = orders.decode_report(frame.body)
         except msgspec.MsgspecError as error:

@@ -34,7 +34,7 @@ class Load:
     """One load in progress and those who wait for it."""
 
     def __init__(self, request: LoadRequest, residency: Residency) -> None:
-        self.wanted = (request.spelling, request.revision, request.device)
+        self.wanted = (request.spelling, request.revision, request.device, request.place)
         self.residency = residency
         self.job: Job | None = None
         self.waiters: list[Connection] = []
@@ -69,7 +69,7 @@ def start_load(server: Server, connection: Connection, request: LoadRequest) -> 
             f"this release holds weights in host memory only, not on {request.device}", where="device", remedy="use device cpu"
         )
     for running in server.loads:
-        if running.wanted == (request.spelling, request.revision, request.device):
+        if running.wanted == (request.spelling, request.revision, request.device, request.place):
             running.pin = running.pin if request.pin is None else request.pin
             running.wait(connection)
             return
@@ -78,7 +78,8 @@ def start_load(server: Server, connection: Connection, request: LoadRequest) -> 
     asked = Identity(request.spelling)
     residency = Residency(residency=f"r-{secrets.token_hex(8)}", asked=asked, served=asked, device=request.device)
     load = Load(request, residency)
-    order = orders.LoadOrder(spelling=request.spelling, revision=request.revision, state_dir=str(server.settings.state_dir))
+    revision = None if request.place else request.revision
+    order = orders.LoadOrder(spelling=request.place or request.spelling, revision=revision, state_dir=str(server.settings.state_dir))
     load.job = Job(
         server.loop,
         order,
@@ -297,6 +298,14 @@ def _fail(server: Server, load: Load, failure: Failure) -> None:
             waiter.reply(failure)
 
     server.recorder.observe(event, then=then)
+
+
+def sweep_loads(server: Server, now_s: float) -> None:
+    """As for hashes. A load whose worker waits for the ledger is not stuck."""
+    for load in list(server.loads):
+        stalled = load.job.stalled(now_s) if load.job is not None and not load.over else None
+        if stalled is not None:
+            _fail(server, load, failure_of(stalled))
 
 
 def stop_load(server: Server, load: Load) -> None:

@@ -42,11 +42,11 @@ from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, lea
 from wcache.daemon.connection import Connection
 from wcache.daemon.deposits import Deposit
 from wcache.daemon.door import Door
-from wcache.daemon.hashes import Hash, abandon_hash, take_files
+from wcache.daemon.hashes import Hash, abandon_hash, sweep_hashes, take_files
 from wcache.daemon.health import HealthServer
 from wcache.daemon.instance import boot_id, bury_predecessors
 from wcache.daemon.link import Screen
-from wcache.daemon.loads import Load, start_load, stop_load
+from wcache.daemon.loads import Load, start_load, stop_load, sweep_loads
 from wcache.daemon.loop import READ, Loop
 from wcache.daemon.proofs import Proving, abandon_proof
 from wcache.daemon.reconcile import take_over
@@ -322,6 +322,8 @@ class Server:
             else:
                 connection.tell_progress(now_s)
         note_orphans(self)
+        sweep_hashes(self, now_s)
+        sweep_loads(self, now_s)
         self.loop.call_later(SWEEP_S, self._sweep)
 
     def _tend(self) -> None:

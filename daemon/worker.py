@@ -34,7 +34,7 @@ from wcache.daemon import orders
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY_S = 0.1
-_SETTLE_MAX_S = 10.0  # a file from the future would make it wait for ever; it is then simply not pinnable
+_SETTLE_MAX_S = 3.0  # longer needs a file from the future: no wait would help, and it is simply not pinnable yet
 
 
 class ServerLink:
@@ -88,8 +88,9 @@ class Meter:
 
     def settle(self, seconds: float) -> None:
         """Wait until fresh files are old enough to be pinned."""
-        self.enter("settle")
-        time.sleep(min(seconds, _SETTLE_MAX_S))
+        if seconds <= _SETTLE_MAX_S:
+            self.enter("settle")
+            time.sleep(seconds)
 
     def _tell(self) -> None:
         self._told_s = time.monotonic()

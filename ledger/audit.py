@@ -100,7 +100,8 @@ class Audit:
         with translated(self.path):
             result = self._connection.execute(statement)
             names = list(result.keys())
-            return [dict(zip(names, row, strict=True)) for row in result]
+            # The driver's rows: the tables have plain types only, and a row object for each costs as much as reading it did.
+            return [dict(zip(names, row, strict=True)) for row in result.cursor.fetchall()]
 
     def scalar(self, statement: sa.Select[Any]) -> Any:
         found = self.rows(statement)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import struct
 
 SALT_BYTES = 16
 _PAYLOAD = b"wcache/payload/1\n"
@@ -33,8 +34,9 @@ def _framed(part: bytes) -> bytes:
     return len(part).to_bytes(8, "big") + part
 
 
-def _number(value: int) -> bytes:
-    return (value % (1 << 64)).to_bytes(8, "big")
+_FRAMED_NUMBER = struct.Struct(">Qq").pack  # length, two's complement
+_LENGTH = struct.Struct(">Q").pack
+_FRAMED_FLAG = (_LENGTH(1) + b"\x00", _LENGTH(1) + b"\x01")
 
 
 class Chain:
@@ -60,11 +62,14 @@ class Chain:
         hashed_payload: bytes,
     ) -> bytes:
         """Hash of everything that a row says. Numbers are 8 bytes big-endian two's complement, every part is length-framed."""
+        number, length = _FRAMED_NUMBER, _LENGTH
+        on, kind, name = stream.encode(), type_name.encode(), event_id.encode()
         parts = (
-            _number(seq), stream.encode(), _number(version), type_name.encode(), _number(schema), event_id.encode(),
-            _number(occurred_ns), _number(recorded_ns), b"\x01" if late else b"\x00", hashed_payload,
+            self._prefix, number(8, seq), length(len(on)), on, number(8, version), length(len(kind)), kind, number(8, schema),
+            length(len(name)), name, number(8, occurred_ns), number(8, recorded_ns), _FRAMED_FLAG[late], length(len(hashed_payload)),
+            hashed_payload,
         )  # fmt: skip
-        return hashlib.sha256(self._prefix + b"".join([len(part).to_bytes(8, "big") + part for part in parts])).digest()
+        return hashlib.sha256(b"".join(parts)).digest()
 
     @staticmethod
     def link(previous: bytes, leaf: bytes) -> bytes:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from wcache.core.model import events as ev
 from wcache.core.model.vocabulary import Outcome
-from wcache.ledger.database import connect_reader, translated
+from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.journal import Journal
 from wcache.ledger.stored import find_ids, iterate_events, read_origin
 from wcache.ledger.upgrade import require_current
@@ -103,7 +103,7 @@ class Counts:
             with translated(self.path), engine.begin() as connection:
                 if verified:
                     self.proofs = _proofs(connection)
-                present = find_ids(connection, [event_id for event_id, _ in waiting])
+                present = find_ids(driver(connection), [event_id for event_id, _ in waiting])
         finally:
             engine.dispose()
         self.totals = self._recorded.copy()

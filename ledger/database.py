@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy import event as hooks
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
@@ -25,7 +25,7 @@ from wcache.core.model.errors import LedgerCorrupt, LedgerError, LedgerUnavailab
 
 SQLITE_MINIMUM = (3, 37, 0)  # STRICT tables
 BUSY_S = 2.0
-CACHE_KIB = 4096
+CACHE_KIB = 1024  # a connection; the server has two for its whole life, and behind them lies the page cache of the kernel
 
 NETWORK_KINDS = frozenset({"nfs", "cifs", "smb", "smb2", "9p", "ceph", "lustre", "gpfs", "beegfs", "afs", "virtiofs", "glusterfs"})
 _LOCAL_FUSE = frozenset({"fuseblk"})
@@ -94,6 +94,13 @@ def _engine(uri: str, begin: str, pragmas: tuple[str, ...]) -> Engine:
     engine = create_engine("sqlite+pysqlite://", creator=creator, poolclass=StaticPool)
     hooks.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
+
+
+def driver(connection: Connection) -> sqlite3.Connection:
+    """The driver's own connection, inside the transaction that SQLAlchemy began: for the dozen small statements of every append a result
+    object each costs more than the statement does (bench/ledger_append.py)."""
+    found: sqlite3.Connection = connection.connection.dbapi_connection  # type: ignore[assignment]
+    return found
 
 
 def file_uri(path: Path, query: str) -> str:

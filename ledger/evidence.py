@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from wcache.core.checkpoint.checkpoint import OpenCheckpoint, current_location, hold_checkpoint, open_checkpoint
+import msgspec
+
+from wcache.core.checkpoint.checkpoint import OpenCheckpoint, current_location, hold_checkpoint, open_checkpoint, recheck_paths
 from wcache.core.checkpoint.fingerprint import (
     attested_fingerprint,
     content_fingerprint,
@@ -19,8 +21,8 @@ from wcache.core.checkpoint.fingerprint import (
 )
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
-from wcache.core.checkpoint.spelling import ResolvedRoot, resolve_root
-from wcache.core.model.errors import EvidenceUnavailable, WcacheError
+from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
+from wcache.core.model.errors import EvidenceUnavailable, NotFound, WcacheError
 from wcache.core.model.events import Event, FingerprintRecorded
 from wcache.core.model.evidence import Coverage, Fingerprint, Grant
 from wcache.core.model.policy import Policy
@@ -35,7 +37,7 @@ Progress = Callable[[int, int], None]
 """(bytes done, bytes in all)"""
 
 TRUSTED_ALGORITHM = "wcache-grant-1"
-FRESH_WAIT_MAX_S = 3.0  # a file from the future would make it long
+FRESH_WAIT_MAX_S = 3.0  # longer needs a file from the future: no wait would help
 _KNOWN_TRIED = 4  # places are hashed again and again over the years: only the newest can still be unchanged
 
 
@@ -51,11 +53,13 @@ def store_granted(grants: Iterable[Grant], root: str, now_ns: int) -> bool:
 
 
 def spellings_of(typed: str, resolved: ResolvedRoot) -> tuple[str, ...]:
-    """As typed, absolute, and after every symlink, without repetition."""
+    """As typed, absolute, and after every symlink, without repetition. A relative path is kept as an absolute one only: as typed it would
+    mean another checkpoint in another working directory."""
     real = os.path.join(resolved.root, resolved.single_file) if resolved.single_file else resolved.root  # noqa: PTH118
-    names = [typed]
-    if os.path.lexists(os.path.expanduser(typed)):  # noqa: PTH111
-        names.append(os.path.abspath(os.path.expanduser(typed)))  # noqa: PTH100, PTH111
+    absolute = absolute_spelling(typed)
+    names = [typed] if typed == absolute or typed.startswith("~") else []
+    if absolute.startswith("/"):
+        names += [absolute, os.path.abspath(absolute)]  # noqa: PTH100
     return tuple(dict.fromkeys([*names, real]))
 
 
@@ -94,7 +98,7 @@ def hash_content(
 def hash_held(
     held: OpenCheckpoint, reader: Reader, policy: Policy, grants: Iterable[Grant], *, progress: Progress | None = None
 ) -> Fingerprint:
-    """As `hash_content`, of a checkpoint that is open through `reader`. Waits up to 3 s for fresh files to age, so that they can be
+    """As `hash_content`, of a checkpoint that is open through `reader`. Waits for fresh files to age (2 s), so that they can be
     pinned."""
     done = 0
     total = held.checkpoint.total_bytes
@@ -105,14 +109,17 @@ def hash_held(
         if progress is not None:
             progress(done, total)
 
-    return content_fingerprint(
+    found = content_fingerprint(
         held,
         reader,
         progress=advance,
-        wait_fresh=lambda wait_s: time.sleep(min(wait_s, FRESH_WAIT_MAX_S)),
+        wait_fresh=lambda wait_s: time.sleep(wait_s if wait_s <= FRESH_WAIT_MAX_S else 0),
         network_fs=policy.network_fs,
         store_granted=store_granted(grants, held.checkpoint.location.root, time.time_ns()),
     )
+    if found.location is not None:
+        recheck_paths(msgspec.structs.replace(held.checkpoint, location=found.location), reader=reader)
+    return found
 
 
 def take_fingerprint(
@@ -149,14 +156,16 @@ def take_fingerprint(
 
 
 def _grants_if_any(settings: Settings) -> tuple[Grant, ...]:
-    if not settings.ledger.exists():
+    try:
+        with closing(Knowledge(settings.ledger)) as knowledge:
+            return knowledge.grants()
+    except NotFound:
         return ()
-    with closing(Knowledge(settings.ledger)) as knowledge:
-        return knowledge.grants()
 
 
 def _trusted(knowledge: Knowledge, spelling: str) -> Fingerprint:
     now_ns = time.time_ns()
+    spelling = absolute_spelling(spelling)
     expired = None
     resident = {item.view.residency: item.view for item in knowledge.residencies()}
     for grant in reversed(knowledge.grants()):

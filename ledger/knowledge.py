@@ -15,7 +15,7 @@ from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import LIVE_RESIDENCY
 from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
-from wcache.ledger.database import connect_reader, translated
+from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.store import Ledger
 from wcache.ledger.upgrade import require_current
 
@@ -57,6 +57,8 @@ class Knowledge:
         try:
             with translated(self.path), self._engine.begin() as connection:
                 require_current(connection, self.path)
+                # One connection for the engine's life. A single SELECT is a transaction of its own, so nothing has to be begun.
+                self._db = driver(connection)
         except BaseException:
             self._engine.dispose()
             raise
@@ -134,9 +136,10 @@ class Knowledge:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM event")[0][0])
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = (), named: bool = False) -> list[Any]:
-        with translated(self.path), self._engine.begin() as connection:
-            result = connection.exec_driver_sql(sql, parameters)
-            return list(result.mappings().all()) if named else list(result.all())
+        with translated(self.path):
+            cursor = self._db.execute(sql, parameters)
+            found = cursor.fetchall()
+            return [dict(zip((column[0] for column in cursor.description), row, strict=True)) for row in found] if named else found
 
     def _decode(self, body: str, kind: type[Any]) -> Any:
         try:

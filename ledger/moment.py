@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from datetime import datetime, timezone
@@ -17,7 +18,12 @@ def utc(moment_ns: int | None) -> str | None:
     if moment_ns is None:
         return None
     seconds, rest = divmod(moment_ns, 1_000_000_000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest // 1_000_000:03d}Z"
+    return f"{_second(seconds)}.{rest // 1_000_000:03d}Z"
+
+
+@functools.lru_cache(1024)  # rows of one listing lie close together
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def parse_span_ns(text: str) -> int | None:

@@ -6,11 +6,12 @@ Late observations change no row. What is projected where is documented beside th
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Table
+from sqlalchemy import Table
 
 from wcache.core.model import events as ev
 from wcache.core.model.evidence import Fingerprint
@@ -40,13 +41,13 @@ def as_json(value: Any) -> str:
     return msgspec.json.encode(value, order="deterministic").decode()
 
 
-def select_in(connection: Connection, sql: str, keys: Iterable[str]) -> Iterable[tuple[Any, ...]]:
+def select_in(db: sqlite3.Connection, sql: str, keys: Iterable[str]) -> Iterable[tuple[Any, ...]]:
     """Rows of `sql`, which ends in `IN`, for any number of keys."""
     wanted = list(keys)
     for start in range(0, len(wanted), MAX_IN):
         part = tuple(wanted[start : start + MAX_IN])
         marks = ",".join("?" * len(part))
-        yield from connection.exec_driver_sql(f"{sql} ({marks})", part)
+        yield from db.execute(f"{sql} ({marks})", part)
 
 
 class _Rows:
@@ -60,10 +61,10 @@ class _Rows:
         self.select = f'SELECT {columns} FROM {table.name} WHERE "{self.key}" IN'  # noqa: S608
         self.upsert = schema.upsert(table)
 
-    def load(self, connection: Connection, keys: set[str]) -> dict[str, Row]:
+    def load(self, db: sqlite3.Connection, keys: set[str]) -> dict[str, Row]:
         if not keys:
             return {}
-        found = (dict(zip(self.names, values, strict=True)) for values in select_in(connection, self.select, sorted(keys)))
+        found = (dict(zip(self.names, values, strict=True)) for values in select_in(db, self.select, sorted(keys)))
         return {row[self.key]: row for row in found}
 
     def blank(self) -> Row:
@@ -192,19 +193,19 @@ def _daemon(row: Row | None, item: Accepted) -> Row | None:
 
 
 def _evolve_all(
-    table: _Rows, connection: Connection, items: Sequence[tuple[str, Accepted]], step: Callable[[Row | None, Accepted], Row | None]
+    table: _Rows, db: sqlite3.Connection, items: Sequence[tuple[str, Accepted]], step: Callable[[Row | None, Accepted], Row | None]
 ) -> None:
     if not items:
         return
-    rows: dict[str, Row | None] = dict(table.load(connection, {key for key, _ in items}))
+    rows: dict[str, Row | None] = dict(table.load(db, {key for key, _ in items}))
     for key, item in items:
         rows[key] = step(rows.get(key), item)
-    _write(connection, table.upsert, [row for row in rows.values() if row is not None])
+    _write(db, table.upsert, [row for row in rows.values() if row is not None])
 
 
-def _write(connection: Connection, statement: schema.Statement, rows: list[Row]) -> None:
+def _write(db: sqlite3.Connection, statement: schema.Statement, rows: list[Row]) -> None:
     if rows:
-        connection.exec_driver_sql(statement.sql, statement.rows(rows))
+        db.executemany(statement.sql, statement.rows(rows))
 
 
 def _grant(row: Row | None, item: Accepted) -> Row | None:
@@ -230,9 +231,9 @@ def _contradictions(items: Sequence[Accepted]) -> list[Row]:
 class _Named:
     """The fingerprints that `load.completed` events name: those recorded before them."""
 
-    def __init__(self, connection: Connection, items: Sequence[Accepted]) -> None:
+    def __init__(self, db: sqlite3.Connection, items: Sequence[Accepted]) -> None:
         names = {name for item in items if isinstance(item.event, ev.LoadCompleted) for name in item.event.fingerprints}
-        rows = select_in(connection, "SELECT fingerprint, seq, body FROM fingerprint WHERE fingerprint IN", sorted(names))
+        rows = select_in(db, "SELECT fingerprint, seq, body FROM fingerprint WHERE fingerprint IN", sorted(names))
         self._found = {name: (seq, msgspec.json.decode(body, type=Fingerprint)) for name, seq, body in rows}
 
     def by(self, item: Accepted) -> dict[str, Fingerprint]:
@@ -246,7 +247,7 @@ def _sighting(instance: str, spelling: str, item: Accepted, fingerprint: str) ->
     return {"instance": instance, "spelling": spelling, "seq": item.seq, "fingerprint": fingerprint}
 
 
-def project(connection: Connection, accepted: Sequence[Accepted]) -> None:
+def project(db: sqlite3.Connection, accepted: Sequence[Accepted]) -> None:
     """Brings every projection up to date with events in seq order, in the caller's transaction."""
     items = [item for item in accepted if not item.late]
     by_kind: dict[str, list[tuple[str, Accepted]]] = {}
@@ -264,9 +265,9 @@ def project(connection: Connection, accepted: Sequence[Accepted]) -> None:
         if event.instance and event.evidence.tier is Tier.CONTENT:
             root = event.evidence.location.root if event.evidence.location else event.spelling
             sightings += [_sighting(event.instance, name, item, event.fingerprint) for name in dict.fromkeys([event.spelling, root])]
-    _write(connection, _FINGERPRINT, recorded)
+    _write(db, _FINGERPRINT, recorded)
 
-    fingerprints = _Named(connection, items)
+    fingerprints = _Named(db, items)
 
     def residency_step(row: Row | None, item: Accepted) -> Row | None:
         named = fingerprints.by(item)
@@ -277,11 +278,11 @@ def project(connection: Connection, accepted: Sequence[Accepted]) -> None:
             sightings.extend(_sighting(changed["instance"], name, item, content[0]) for name in names)
         return changed
 
-    _evolve_all(_ATTACH, connection, by_kind.get("attach", ()), _attach)
-    _evolve_all(_RESIDENCY, connection, by_kind.get("residency", ()), residency_step)
-    _evolve_all(_TRUST, connection, by_kind.get("trust", ()), _grant)
-    _evolve_all(_INSTANCE, connection, by_kind.get("daemon", ()), _daemon)
+    _evolve_all(_ATTACH, db, by_kind.get("attach", ()), _attach)
+    _evolve_all(_RESIDENCY, db, by_kind.get("residency", ()), residency_step)
+    _evolve_all(_TRUST, db, by_kind.get("trust", ()), _grant)
+    _evolve_all(_INSTANCE, db, by_kind.get("daemon", ()), _daemon)
     policies = {item.event.policy: item.event.policy_body for item in items if isinstance(item.event, ev.AttachDecided)}
-    _write(connection, _POLICY, [{"policy": name, "body": as_json(body)} for name, body in policies.items()])
-    _write(connection, _CONTRADICTION, _contradictions(items))
-    _write(connection, _SIGHTING, sorted(sightings, key=lambda row: int(row["seq"])))
+    _write(db, _POLICY, [{"policy": name, "body": as_json(body)} for name, body in policies.items()])
+    _write(db, _CONTRADICTION, _contradictions(items))
+    _write(db, _SIGHTING, sorted(sightings, key=lambda row: int(row["seq"])))

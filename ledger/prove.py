@@ -137,7 +137,9 @@ class _Prover:
             event = VerifyPassed(**common)
         else:
             root = decided.asked.root or (content.location.root if content.location else None)
-            names = tuple(dict.fromkeys(name for name in (decided.asked.spelling, root) if name))
+            # A relative spelling means something else elsewhere: it must not deny other checkpoints.
+            spelling = decided.asked.spelling if decided.asked.repo or not root or decided.asked.spelling.startswith(("/", "~")) else None
+            names = tuple(dict.fromkeys(name for name in (spelling, root) if name))
             key = decided.asked.key or (content.location.key() if content.location else None)
             event = VerifyFailed(**common, asked_key=key, spellings=names)
             why += f"; {asked_digest[:16]} was asked for, {str(served_digest)[:16]} was served"

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine
 
 from wcache.core.model.errors import WcacheError
 from wcache.ledger import schema
-from wcache.ledger.database import connect_reader, connect_scratch, translated
+from wcache.ledger.database import connect_reader, connect_scratch, driver, translated
 from wcache.ledger.projection import Accepted, project
 from wcache.ledger.store import Ledger, StoredEvent
 from wcache.ledger.stored import EVENT_COLUMNS, stored_event
@@ -69,7 +69,8 @@ class Replayer:
         if not batch:
             return
         with self._engine.begin() as connection:
-            streams = Streams.load(connection, [name for item in batch for name in streams_needed(item.stream, item.event)])
+            db = driver(connection)
+            streams = Streams.load(db, [name for item in batch for name in streams_needed(item.stream, item.event)])
             accepted = []
             for item in batch:
                 try:
@@ -82,8 +83,8 @@ class Replayer:
                 if late != item.late:
                     self._refused(item, None)
                 accepted.append(Accepted(item.seq, item.occurred_ns, item.recorded_ns, late, item.stream, item.event, state))
-            streams.write(connection)
-            project(connection, accepted)
+            streams.write(db)
+            project(db, accepted)
 
 
 def compare(held: Connection, rebuilt: Engine) -> list[Difference]:

@@ -7,6 +7,7 @@ the epoch, digests lower-case hex, JSON columns text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, Text
@@ -88,9 +89,10 @@ class Statement:
         compiled = core.compile(dialect=_DIALECT)  # type: ignore[attr-defined]
         self.sql = str(compiled)
         self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
+        self._values = itemgetter(*self.names)
 
     def rows(self, values: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-        return [tuple(row[name] for name in self.names) for row in values]
+        return list(map(self._values, values))
 
 
 def insert(table: Table) -> Statement:

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from wcache.core.model.errors import LedgerError, LedgerUnavailable, NotFound, WcacheError
 from wcache.core.model.events import Event, stream_of
 from wcache.ledger import chain, schema
-from wcache.ledger.database import connect_reader, connect_writer, refuse_network_filesystem, translated
+from wcache.ledger.database import connect_reader, connect_writer, driver, refuse_network_filesystem, translated
 from wcache.ledger.lock import LOCK_WAIT_S, FileLock
 from wcache.ledger.projection import Accepted, project
 from wcache.ledger.stored import (
@@ -76,9 +75,9 @@ class Ledger:
         path = Path(path).absolute()
         if read_only:
             return cls._open_reader(path)
-        if not create and not path.exists():
-            raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
         try:
+            if not create and not path.exists():
+                raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_network_filesystem(path.parent)
             with FileLock(lock_path(path)).held(), translated(path):
@@ -143,7 +142,7 @@ class Ledger:
         with self._mutex, self._lock.held(LOCK_WAIT_S), translated(self.path):
             self._check_in_place()
             with self._engine.begin() as connection:
-                results = self._append(connection, prepared)
+                results = self._append(driver(connection), prepared)
             self._checkpoint_if_due()
         return results
 
@@ -159,11 +158,11 @@ class Ledger:
                 version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
                 connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
 
-    def _append(self, connection: Connection, units: Sequence[list[Prepared] | WcacheError]) -> list[list[int] | WcacheError]:
+    def _append(self, db: sqlite3.Connection, units: Sequence[list[Prepared] | WcacheError]) -> list[list[int] | WcacheError]:
         every = [item for unit in units if not isinstance(unit, WcacheError) for item in unit]
-        present = find_ids(connection, [item.new.event_id for item in every])
-        streams = Streams.load(connection, [name for item in every for name in streams_needed(item.stream, item.new.event)])
-        seq, link = head_of(connection, self._chain)
+        present = find_ids(db, [item.new.event_id for item in every])
+        streams = Streams.load(db, [name for item in every for name in streams_needed(item.stream, item.new.event)])
+        seq, link = head_of(db, self._chain)
         recorded_ns = time.time_ns()
         rows: list[tuple[object, ...]] = []
         accepted: list[Accepted] = []
@@ -201,9 +200,9 @@ class Ledger:
             seq += len(fresh)
             results.append(seqs)
         if rows:
-            connection.exec_driver_sql(_INSERT.sql, rows)
-            streams.write(connection)
-            project(connection, accepted)
+            db.executemany(_INSERT.sql, rows)
+            streams.write(db)
+            project(db, accepted)
         return results
 
     def _row(self, item: Prepared, place: Accepted, version: int, link: bytes) -> tuple[tuple[object, ...], bytes]:
@@ -230,8 +229,7 @@ class Ledger:
             if size < self._checkpoint_at_bytes:
                 return
             with self._engine.connect() as connection:
-                raw: Any = connection.connection.dbapi_connection
-                _, frames, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                _, frames, moved = driver(connection).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             # Readers may keep frames back; then the log goes on growing, and the next attempt waits for as much again.
             self._checkpoint_at_bytes = WAL_CHECKPOINT_BYTES if frames == moved else size + WAL_CHECKPOINT_BYTES
 
@@ -255,12 +253,12 @@ class Ledger:
             engine = connect_reader(self.path)
             try:
                 with translated(self.path), engine.begin() as connection:
-                    seq, link = head_of(connection, self._chain)
+                    seq, link = head_of(driver(connection), self._chain)
             finally:
                 engine.dispose()
             return seq, link.hex()
         with self._mutex, translated(self.path), self._engine.begin() as connection:
-            seq, link = head_of(connection, self._chain)
+            seq, link = head_of(driver(connection), self._chain)
         return seq, link.hex()
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -89,16 +90,16 @@ class Present(msgspec.Struct, frozen=True):
         )
 
 
-def find_ids(connection: Connection, ids: Sequence[str]) -> dict[str, Present]:
+def find_ids(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Present]:
     sql = "SELECT event_id, seq, stream, payload, salt, payload_hash FROM event WHERE event_id IN"
     return {
         event_id: Present(seq, stream, None if payload is None else payload.encode(), salt, hashed)
-        for event_id, seq, stream, payload, salt, hashed in select_in(connection, sql, ids)
+        for event_id, seq, stream, payload, salt, hashed in select_in(db, sql, ids)
     }
 
 
-def head_of(connection: Connection, links: chain.Chain) -> tuple[int, bytes]:
-    row = connection.exec_driver_sql("SELECT seq, chain FROM event ORDER BY seq DESC LIMIT 1").one_or_none()
+def head_of(db: sqlite3.Connection, links: chain.Chain) -> tuple[int, bytes]:
+    row = db.execute("SELECT seq, chain FROM event ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, links.genesis) if row is None else (int(row[0]), bytes(row[1]))
 
 

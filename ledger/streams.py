@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 
 import msgspec
-from sqlalchemy import Connection
 
 from wcache.core.model import events as ev
 from wcache.core.model.errors import IllegalTransition, WrongExpectedVersion
@@ -55,8 +55,8 @@ class Streams:
         self._changed: set[str] = set()
 
     @classmethod
-    def load(cls, connection: Connection, names: Iterable[str]) -> Streams:
-        rows = select_in(connection, "SELECT stream, version, state FROM stream WHERE stream IN", sorted(set(names)))
+    def load(cls, db: sqlite3.Connection, names: Iterable[str]) -> Streams:
+        rows = select_in(db, "SELECT stream, version, state FROM stream WHERE stream IN", sorted(set(names)))
         return cls({name: (version, decode_state(name, text)) for name, version, text in rows})
 
     def get(self, stream: str) -> tuple[int, StreamState]:
@@ -88,11 +88,11 @@ class Streams:
     def rollback(self) -> None:
         self._unit.clear()
 
-    def write(self, connection: Connection) -> None:
+    def write(self, db: sqlite3.Connection) -> None:
         rows = [
             {"stream": name, "version": version, "state": encode_state(name, state)}
             for name, (version, state) in ((name, self._kept[name]) for name in sorted(self._changed))
         ]
         if rows:
-            connection.exec_driver_sql(_UPSERT.sql, _UPSERT.rows(rows))
+            db.executemany(_UPSERT.sql, _UPSERT.rows(rows))
         self._changed.clear()

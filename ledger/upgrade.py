@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from wcache.core.model.errors import LedgerError, NotFound
+from wcache.core.model.errors import LedgerError, LedgerUnavailable, NotFound
 from wcache.ledger.chain import new_origin
 from wcache.ledger.database import connect_writer, refuse_network_filesystem, translated
 from wcache.ledger.lock import FileLock
@@ -89,7 +89,11 @@ def upgrade(path: Path, scripts: Path | None = None) -> tuple[str | None, str]:
 
     Raises LedgerError; the schema is then what it was.
     """
-    if not path.exists():
+    try:
+        absent = not path.exists()
+    except OSError as error:  # EACCES on the way to it, in some releases of Python
+        raise LedgerUnavailable("no permission to look at the ledger", where=str(path), remedy="upgrade it as the daemon's user") from error
+    if absent:
         raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
     refuse_network_filesystem(path.parent)
     with FileLock(lock_path(path)).held(), translated(path):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.decide import Decision, Request, decide
 from wcache.core.model.errors import (
@@ -55,6 +58,18 @@ SETTING_NAMES = frozenset((*_PLACES, *Policy.__struct_fields__))
 """What `attach` and everything on top of it takes as overrides."""
 
 
+_reporting: weakref.WeakSet[Attachment] = weakref.WeakSet()
+
+
+def settle_reports() -> None:
+    """Wait until everything that attaches of this process reported is on record. Runs at the process's end by itself."""
+    for attachment in list(_reporting):
+        attachment.settle()
+
+
+atexit.register(settle_reports)
+
+
 class Attachment:
     """One decided attach. On a hit it holds the segments and, through its connection, the lease; every mapping keeps it alive, so the
     lease ends when the last tensor is gone (or with `close()`, which leaves mapped memory as it is).
@@ -85,6 +100,7 @@ class Attachment:
         self.seq = seq
         self.idle_bytes = idle_bytes
         self.segments: Mapping[str, Segment] = {segment.name: segment for segment in segments}
+        self.handed_out: set[str] = set()  # files that were served from this attach, by name
         self._session = session
         self._pid = os.getpid()
         self._reported = False
@@ -104,6 +120,15 @@ class Attachment:
         if self.decision.tier is Tier.TRUSTED:
             return None
         return next((item.location for item in reversed(self.evidence) if item.location is not None), None)
+
+    @property
+    def stays_true(self) -> bool:
+        """Whether an unchanged file identity means that what was decided still holds: not on file systems that hide stores, and not for
+        files that were still fresh when they were hashed."""
+        location = self.location
+        if location is None or not pinnable(location.fs_kind, self.settings.policy.network_fs)[0]:
+            return False
+        return all(item.pinnable for item in self.evidence if item.tier in (Tier.PINNED, Tier.CONTENT))
 
     @property
     def same_files(self) -> bool:
@@ -165,7 +190,8 @@ class Attachment:
                 copied_tensors=copied_tensors,
                 copied_bytes=copied_bytes,
                 ms=ms,
-            )
+            ),
+            wait=False,
         )
         log.mapped(tensors, mode, self.question.ranks, self.decision.tier, self.seq)
 
@@ -202,27 +228,47 @@ class Attachment:
 
     def close(self) -> None:
         """End the lease. What is mapped stays mapped. In a forked child only its copy of the connection is closed."""
+        self.settle()
         if self._session is not None:
             self._session.close()
         self._drop_segments()
+
+    def settle(self) -> None:
+        """Make sure that what was reported without waiting is on record: by the daemon, or where that broke off by this process."""
+        if self._session is None or self._pid != os.getpid():
+            return
+        with self._lock:
+            _reporting.discard(self)
+            lost = self._session.settle()
+        for event, event_id in lost:
+            record_event(event, event_id, self.settings)
 
     def _drop_segments(self) -> None:
         for segment in self.segments.values():
             segment.close()
         self.segments = {}
 
-    def _observe(self, event: Event) -> None:
+    def _observe(self, event: Event, *, wait: bool = True) -> None:
+        """Report to the daemon, or record it here. Without `wait` the reply is read later: the engine needs its tensors, not that."""
         if self._pid != os.getpid():
             return
         event_id = new_event_id()
+        unrecorded = [(event, event_id)]
         if self._session is not None and self._session.usable:
-            try:
-                with self._lock:  # threads may load shards of one checkpoint at the same time
-                    self._session.observe(event, event_id)
-                return
-            except WcacheError as error:
-                log.logger.debug("the daemon did not take %s: %s", event.type, error)
-        record_event(event, event_id, self.settings)
+            with self._lock:  # threads may load shards of one checkpoint at the same time
+                earlier = self._session.settle()
+                try:
+                    if wait:
+                        self._session.observe(event, event_id)
+                    else:
+                        self._session.tell(event, event_id)
+                        _reporting.add(self)
+                    unrecorded = earlier
+                except WcacheError as error:
+                    log.logger.debug("the daemon did not take %s: %s", event.type, error)
+                    unrecorded = earlier + unrecorded
+        for item, item_id in unrecorded:
+            record_event(item, item_id, self.settings)
 
     def _miss(self, note: str) -> None:
         """Say a fallback, or raise a strict miss."""

@@ -10,25 +10,28 @@ from typing import NamedTuple
 import msgspec
 
 from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, current_location, hold_checkpoint, recheck_paths
-from wcache.core.checkpoint.content import CHUNK_BYTES
+from wcache.core.checkpoint.content import CHUNK_BYTES, seconds_until_listed_safely
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, header_fingerprint, pinned_fingerprint, sampled_fingerprint
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
-from wcache.core.checkpoint.spelling import ResolvedRoot, resolve_root
+from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
 from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, NoRoom, RequestRefused
 from wcache.core.model.events import Identity
-from wcache.core.model.evidence import Coverage, Fingerprint, Grant, Location
-from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
+from wcache.core.model.evidence import Fingerprint, Location
+from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import AttachOffer, Progress
-from wcache.loader.question import Question, whole_of
+from wcache.loader.grants import store_granted, vouched
+from wcache.loader.question import Question, recordable, whole_of
 from wcache.loader.session import Session
 
 _POLL_S = 0.1
 _STALL_S = 30.0  # a load that shows no progress for so long is not waited for any longer
+_OWN_LIMITS = ("emfile", "enfile")  # say nothing about the checkpoint
+_SETTLE_MAX_S = 3.0  # a directory from the future is not waited for: it is then simply not pinned
 _KNOWN_PLACES_MAX = 4  # a directory may have been hashed under several layouts; each costs one statx per file
 
 
@@ -96,6 +99,7 @@ class _Gathering:
         self.trusting = self.policy.trusted is OptIn.HONOUR
         self.evidence: list[Fingerprint] = []
         self.resolved: ResolvedRoot | None = None
+        self.spelling = question.spelling  # of the whole that the asked file belongs to, once it is resolved
         self.held: OpenCheckpoint | None = None
         self.price: Price | None = None
         self.note = ""
@@ -108,7 +112,10 @@ class _Gathering:
 
     def run(self) -> Gathered:
         # A grant is matched by what was typed, before anything on disk is looked at; everybody else may resolve the name first.
-        if not self.trusting:
+        if self.trusting:
+            literal = Identity(recordable(absolute_spelling(self.spelling)))
+            self.request = msgspec.structs.replace(self.request, asked=literal)
+        else:
             self._resolve()
         self._begin()
         deadline = time.monotonic() + self.policy.wait_s
@@ -169,7 +176,10 @@ class _Gathering:
 
     def _obstruct(self, error: CheckpointInvalid | CheckpointUnreadable | CheckpointChanged) -> None:
         detail = f"{error.detail or error.code}: {error}"
-        self.request = msgspec.structs.replace(self.request, obstacle=Reason.CHECKPOINT_INVALID, obstacle_detail=detail)
+        reason = Reason.CHECKPOINT_INVALID
+        if error.detail in _OWN_LIMITS:
+            reason, detail = Reason.NO_ROOM, f"{detail}; raise the limit of open files (ulimit -n) of this process"
+        self.request = msgspec.structs.replace(self.request, obstacle=reason, obstacle_detail=detail)
 
     def _settled(self) -> bool:
         """Whether more evidence is pointless: a hit, a load to wait for, or no residency left that could still be hit."""
@@ -196,59 +206,27 @@ class _Gathering:
     # --- tiers, cheapest first --------------------------------------------------------------------------------------------
 
     def _take_trusted(self) -> None:
-        spellings = [self.question.spelling]
+        spellings = [self.request.asked.spelling]
         if self.question.is_file:
-            spellings.append(str(Path(self.question.spelling).parent))
+            spellings.append(str(Path(spellings[0]).parent))
         now_ns = time.time_ns()
         for spelling in spellings:
-            found = [item for grant in self.offer.grants for item in self._vouched(grant, spelling, now_ns)]
+            said = (vouched(grant, spelling, self.offer, self.session.instance, now_ns) for grant in self.offer.grants)
+            found = [item for item in said if item is not None]
             if found:
                 self.request = msgspec.structs.replace(self.request, asked=Identity(spelling))
                 self.evidence.extend(found)
                 return
 
-    def _vouched(self, grant: Grant, spelling: str, now_ns: int) -> list[Fingerprint]:
-        """Trusted evidence by one grant: at most one fingerprint, of the weights that the grant names."""
-        digest, reuses = grant.weights_digest, grant.fingerprint
-        if grant.scope is TrustScope.CHECKPOINT:
-            if spelling not in grant.spellings:
-                return []
-        elif grant.scope is TrustScope.RESIDENCY:
-            one = next((one for one in self.offer.residencies if one.residency == grant.residency and spelling in one.spellings), None)
-            digest = one.weights_digest if one else None
-        elif grant.scope is TrustScope.INSTANCE:
-            first = self.offer.first
-            if first is None or grant.instance not in (None, self.session.instance):
-                return []
-            digest, reuses = first.weights_digest, first.id()
-        else:
-            return []
-        if digest is None:
-            return []
-        return [
-            Fingerprint(
-                tier=Tier.TRUSTED,
-                algorithm="wcache-grant-1",
-                digest=digest,
-                weights_digest=digest,
-                coverage=Coverage(covered_bytes=0, total_bytes=0),
-                grant=grant.grant,
-                reuses=reuses,
-                age_s=(now_ns - grant.granted_ns) / 1e9,
-                nonce=self.offer.attach,
-            )
-        ]
-
     def _resolve(self) -> None:
         if self.resolved is not None or self.request.obstacle is not None:
             return
-        spelling = self.question.spelling
         if self.question.is_file:
-            spelling = whole_of(spelling, self.reader)
-        asked = Identity(spelling)
+            self.spelling = whole_of(self.spelling, self.reader)
+        asked = Identity(recordable(self.spelling))
         try:
-            self.resolved = resolve_root(spelling, self.question.revision)
-            asked = Identity(spelling, self.resolved.root, self.resolved.repo, self.resolved.commit)
+            self.resolved = resolve_root(self.spelling, self.question.revision)
+            asked = Identity(asked.spelling, self.resolved.root, self.resolved.repo, self.resolved.commit)
         except CheckpointUnreadable as error:
             self._obstruct(error)
         if not any(item.tier is Tier.TRUSTED for item in self.evidence):  # else the grant's spelling stays the one that counts
@@ -294,7 +272,7 @@ class _Gathering:
 
     def _pin(self, earlier: Fingerprint, now: Location) -> bool:
         """Take `earlier` as pinned evidence if the present identities allow it."""
-        granted = self._store_granted(now.root)
+        granted = store_granted(self.offer.grants, now.root, time.time_ns())
         found = pinned_fingerprint(earlier, now, reader=self.reader, network_fs=self.policy.network_fs, store_granted=granted)
         if found is None:
             if earlier.location is not None and earlier.location.key() == now.key():
@@ -307,19 +285,18 @@ class _Gathering:
         self.request = msgspec.structs.replace(self.request, asked=asked)
         return True
 
-    def _store_granted(self, root: str) -> bool:
-        now_ns = time.time_ns()
-        return any(
-            grant.scope is TrustScope.STORE and grant.prefix and _below(root, grant.prefix) and not grant.expired(now_ns)
-            for grant in self.offer.grants
-        )
-
     def _open(self) -> None:
         if self.held is None:
-            self.held = hold_checkpoint(self.request.asked.spelling, revision=self.question.revision, reader=self.reader)
-        checkpoint = self.held.checkpoint
+            self.held = hold_checkpoint(self.spelling, revision=self.question.revision, reader=self.reader)
+        checkpoint, location = self.held.checkpoint, self.held.checkpoint.location
+        # A link or a ref may lead elsewhere than a moment ago: what counts is where the files were opened.
         asked = msgspec.structs.replace(
-            self.request.asked, key=checkpoint.location.key(), table_digest=checkpoint.table_digest, commit=checkpoint.location.commit
+            self.request.asked,
+            root=location.root,
+            repo=location.repo,
+            commit=location.commit,
+            key=location.key(),
+            table_digest=checkpoint.table_digest,
         )
         self.request = msgspec.structs.replace(self.request, asked=asked)
 
@@ -368,19 +345,39 @@ class _Gathering:
             cost = f"only a full hash can tell, which would read {total_bytes} bytes{allowed}"
             self.note = f"{self.note}; {cost}" if self.note else cost
             return
-        descriptors = [file.descriptor for file in files]
+        location = self._settled_location()
+        held = self._held()
+        descriptors = [file.descriptor for file in (*held.files.values(), *((held.index,) if held.index else ()))]
         try:
-            found = self.session.hash(self.request.asked.spelling, held.checkpoint.location, descriptors, self.on_progress)
+            spelling = recordable(absolute_spelling(self.spelling))
+            found = self.session.hash(spelling, location, descriptors, self.on_progress)
         except (EvidenceUnavailable, NoRoom, RequestRefused) as error:
             self.note = f"the daemon could not hash it: {error.what}"
             return
         if found.location is not None:
-            # What was hashed is what the paths name now, not a file that was moved away meanwhile.
-            recheck_paths(msgspec.structs.replace(held.checkpoint, location=found.location), reader=self.reader)
+            # What was hashed is what the own paths name now, not a file that was moved away meanwhile, or another's.
+            hashed = msgspec.structs.replace(found.location, root=location.root, directory=location.directory)
+            recheck_paths(msgspec.structs.replace(held.checkpoint, location=hashed), reader=self.reader)
         self.evidence.append(found)
         key = found.location.key() if found.location else self.request.asked.key
         asked = msgspec.structs.replace(self.request.asked, key=key, digest=found.weights_digest)
         self.request = msgspec.structs.replace(self.request, asked=asked)
+
+    def _settled_location(self) -> Location:
+        """Where the files are, listed when the directory was old enough: a name added in the moment of a listing may not show in the
+        directory's times, and later attaches will look at nothing else."""
+        before = self._held().checkpoint.location
+        wait_s = seconds_until_listed_safely(before, time.time_ns())
+        if wait_s <= 0:
+            return before
+        time.sleep(min(wait_s, _SETTLE_MAX_S))
+        self.close()
+        self.held = None
+        self._open()
+        now = self._held().checkpoint.location
+        if now.key() != before.key():
+            raise CheckpointChanged("the files or their names changed while they were looked at", where=before.root)
+        return now
 
     def _held(self) -> OpenCheckpoint:
         if self.held is None:
@@ -405,7 +402,3 @@ class _Gathering:
             if (one.phase, one.done_bytes) != seen:
                 seen, moved = (one.phase, one.done_bytes), time.monotonic()
         return False
-
-
-def _below(path: str, prefix: str) -> bool:
-    return path == prefix or path.startswith(prefix.rstrip("/") + "/")

@@ -15,11 +15,12 @@ from wcache.core.checkpoint.layout import MODEL_INDEX, parse_index
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.spelling import resolve_root
 from wcache.core.model.decide import Request
-from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, WcacheError
+from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, UsageError, WcacheError
 from wcache.core.model.events import Engine, Identity, Ranks
 from wcache.core.model.vocabulary import Kind
 
 _process_launch = "l-" + secrets.token_hex(8)  # forked ranks share it; others are told by WCACHE_LAUNCH
+_RANK_MAX = (1 << 31) - 1
 _NUMBERED = re.compile(r".+-\d{5,}-of-\d{5,}\.safetensors")
 
 
@@ -40,12 +41,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     def request(self, asked: Identity | None = None) -> Request:
         """What is asked of the daemon; by name alone until more is known of the checkpoint."""
-        asked = asked or Identity(self.spelling)
+        asked = asked or Identity(recordable(self.spelling))
         return Request(asked=asked, kind=self.kind, device=self.device, dtype=self.dtype, config=self.config)
 
 
 def make_question(
-    checkpoint: str | os.PathLike[str],
+    checkpoint: str | bytes | os.PathLike[str],
     *,
     revision: str | None = None,
     device: str = "cpu",
@@ -57,34 +58,47 @@ def make_question(
     launch: str | None = None,
     is_file: bool = False,
 ) -> Question:
+    """Raises UsageError for what cannot be meant."""
+    known = engine if isinstance(engine, Engine) else Engine(name=engine, pid=os.getpid())
+    if kind not in tuple(Kind):
+        raise UsageError(f"unknown kind {kind!r}", remedy=f"known: {', '.join(Kind)}")
+    ranks = ranks or _ranks_of_environment()
+    if not all(0 <= number <= _RANK_MAX for number in msgspec.structs.astuple(ranks)):
+        raise UsageError(f"no such ranks: {ranks}", remedy=f"ranks and sizes are numbers from 0 to {_RANK_MAX}")
     return Question(
-        spelling=os.fspath(checkpoint),
-        launch=launch or os.environ.get("WCACHE_LAUNCH") or _process_launch,
-        host=os.uname().nodename,
-        engine=engine if isinstance(engine, Engine) else Engine(name=engine, pid=os.getpid()),
-        ranks=ranks or _ranks_of_environment(),
+        spelling=os.fsdecode(checkpoint),
+        launch=recordable(launch or os.environ.get("WCACHE_LAUNCH") or _process_launch),
+        host=recordable(os.uname().nodename),
+        engine=Engine(name=recordable(known.name), version=recordable(known.version), pid=known.pid),
+        ranks=ranks,
         revision=revision,
         is_file=is_file,
         kind=Kind(kind),
-        device=device,
-        dtype=dtype,
-        config=dict(config or {}),
+        device=recordable(device),
+        dtype=None if dtype is None else recordable(dtype),
+        config={recordable(name): recordable(value) for name, value in (config or {}).items()},
     )
+
+
+def recordable(text: str) -> str:
+    """The text as the wire and the ledger can hold it: what is no UTF-8 becomes visible as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _ranks_of_environment() -> Ranks:
     """RANK and WORLD_SIZE, as torchrun and its like set them."""
     try:
-        return Ranks(rank=int(os.environ.get("RANK", "0")), world=int(os.environ.get("WORLD_SIZE", "1")))
+        rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     except ValueError:
         return Ranks()
+    return Ranks(rank=rank, world=world) if 0 <= rank <= _RANK_MAX and 1 <= world <= _RANK_MAX else Ranks()
 
 
 def request_of(question: Question) -> Request:
     """The request where no server helps to complete it: the name is resolved, no checkpoint file is touched."""
     with suppress(WcacheError):
         resolved = resolve_root(question.spelling, question.revision)
-        return question.request(Identity(question.spelling, resolved.root, resolved.repo, resolved.commit))
+        return question.request(Identity(recordable(question.spelling), resolved.root, resolved.repo, resolved.commit))
     return question.request()
 
 

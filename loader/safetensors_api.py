@@ -80,7 +80,7 @@ class safe_open:
             raise UsageError(f"framework {framework!r} is not supported", remedy="use 'pt' or 'np'")
         if backend not in _BACKENDS:
             raise UsageError(f"backend {backend!r} is invalid", remedy="use 'mmap' or 'pread'")
-        self._path = os.fspath(filename)
+        self._path = os.fsdecode(filename)
         self._torch = framework in _TORCH_NAMES
         self._device = device if self._torch else "cpu"
         self._source: _Mapped | _Disk | None = None
@@ -294,12 +294,14 @@ def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
     with _lock:
         live = _live.get(key)
     if live is not None and _still_covers(live, parent, name):
+        live.handed_out.add(name)
         return live
     if key in _gave_up:
         settings = resolve_settings(settings, {"wait_s": 0.0})
     attachment = attach(path, is_file=True, settings=settings, **options)
     with _lock:
         if attachment.hit:
+            attachment.handed_out.add(name)
             _live[key] = attachment
             _gave_up.discard(key)
         elif attachment.decision.reason is Reason.STILL_LOADING:
@@ -314,6 +316,8 @@ def _still_covers(attachment: Attachment, parent: str, name: str) -> bool:
     if attachment.decision.tier is Tier.TRUSTED:
         return name in attachment.segments
     location = attachment.location
+    if name in attachment.handed_out and not attachment.stays_true:
+        return False  # one decision is for one look at each of the files
     decided = next((one for one in location.files if one.name == name), None) if location else None
     if decided is None or location is None:
         return False

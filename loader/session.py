@@ -25,6 +25,7 @@ from wcache.core.wire.messages import (
     AttachOffer,
     Decide,
     Decided,
+    Done,
     Hashed,
     HashRequest,
     Known,
@@ -43,6 +44,7 @@ from wcache.loader.mapping import Segment
 # A hash reports progress all the time; this is only for how long it may be silent (a queue behind another one, a stalled disk).
 _HASH_SILENCE_S = 120.0
 _PROOF_SILENCE_S = 40.0  # longer than the server gives its worker
+_SETTLE_S = 2.0  # the reply to a report was due long ago when somebody looks for it
 
 M = TypeVar("M")
 
@@ -63,6 +65,7 @@ class Session:
         self._channel = Channel.connect(socket_path, daemon_uid=daemon_uid)
         self._pid = os.getpid()
         self._restarted = False  # another server has the connection: it is still the lease, but replies may be one off
+        self._told: list[tuple[Event, str]] = []  # reports whose reply was not read yet
         self.instance = self._channel.welcome.instance
 
     @property
@@ -143,10 +146,33 @@ class Session:
         return Answer(decided, tuple(segments))
 
     def observe(self, event: Event, event_id: str) -> None:
-        """Raises DaemonUnreachable when the server was restarted: the caller appends the event itself, under the same id, and the
+        """Report what happened; returns when it is on record. What was told before must be settled.
+
+        Raises DaemonUnreachable when the server was restarted: the caller appends the event itself, under the same id, and the
         connection stays open, since it is the lease."""
-        message = Observe(event_id=event_id, type=event.type, payload=encode_payload(event).decode(), occurred_ns=time.time_ns())
-        self._channel.call(message, on_progress=self._notice_restart)
+        self._channel.call(_observe(event, event_id), on_progress=self._notice_restart)
+
+    def tell(self, event: Event, event_id: str) -> None:
+        """As `observe`, without waiting for the reply: `settle()` reads it."""
+        self._channel.send(_observe(event, event_id))
+        self._told.append((event, event_id))
+
+    def settle(self) -> list[tuple[Event, str]]:
+        """Read the replies that are due; returns what was told and is not known to be on record, for somebody else to record."""
+        told, self._told = self._told, []
+        lost: list[tuple[Event, str]] = []
+        for number, one in enumerate(told):
+            try:
+                reply, descriptors = self._channel.receive(timeout_s=_SETTLE_S)
+                while isinstance(reply, Progress):
+                    self._notice_restart(reply)
+                    reply, descriptors = self._channel.receive(timeout_s=_SETTLE_S)
+                self._expect(Done, reply, descriptors)
+            except DaemonUnreachable:  # noqa: PERF203
+                return lost + told[number:]
+            except WcacheError:  # refused, and the connection goes on
+                lost.append(one)
+        return lost
 
     def _notice_restart(self, progress: Progress) -> None:
         if progress.phase == RESTARTED:
@@ -170,6 +196,10 @@ def _take(segments: list[Segment], name: str, descriptor: int, size_bytes: int) 
     except WcacheError as error:
         return error
     return None
+
+
+def _observe(event: Event, event_id: str) -> Observe:
+    return Observe(event_id=event_id, type=event.type, payload=encode_payload(event).decode(), occurred_ns=time.time_ns())
 
 
 def new_event_id() -> str:

@@ -295,7 +295,14 @@ def current_location(previous: Location, *, reader: Reader | None = None) -> Loc
 
 
 def recheck_paths(checkpoint: Checkpoint, *, reader: Reader | None = None) -> None:
-    """CheckpointChanged if a path of the checkpoint now names another file or one with another identity than was opened."""
-    now = current_location(checkpoint.location, reader=reader)
-    if now is None or now.key() != checkpoint.location.key():
-        raise CheckpointChanged("a file was replaced while the checkpoint was read", where=checkpoint.location.root)
+    """CheckpointChanged if a path of the checkpoint now names another file or one with another identity than was opened, or if a new
+    listing of its directory (where no index names the files) no longer gives these files."""
+    location = checkpoint.location
+    now = current_location(location, reader=reader)
+    if now is None or now.key() != location.key():
+        raise CheckpointChanged("a file was replaced while the checkpoint was read", where=location.root)
+    if location.directory is not None and (location.index is None or location.index.name != MODEL_INDEX):
+        layout = list_layout(ResolvedRoot(location.root), reader or Reader())
+        index = location.index.name if location.index else None
+        if layout.index != index or (index is None and layout.shards != tuple(one.name for one in location.files)):
+            raise CheckpointChanged("other files count now than when the checkpoint was opened", where=location.root)

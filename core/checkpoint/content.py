@@ -11,6 +11,7 @@ import msgspec
 from wcache.core.checkpoint.checkpoint import OpenCheckpoint, Shard
 from wcache.core.checkpoint.digest import WEIGHTS_ALGORITHM, ShardDigests, ShardHasher, weights_digest_of
 from wcache.core.checkpoint.identity import pinnable
+from wcache.core.checkpoint.layout import MODEL_INDEX
 from wcache.core.checkpoint.reader import Mark, OpenFile, Reader
 from wcache.core.model.errors import CheckpointChanged
 from wcache.core.model.evidence import Coverage, FileIdentity, Fingerprint, Location
@@ -26,6 +27,22 @@ def seconds_until_settled(location: Location, now_ns: int) -> float:
     """How long to wait until every file of `location` is 2 s old (newest of mtime and ctime); 0 when they are. A file from the future
     makes it long: cap it."""
     return max(0.0, (_newest_ns(location.files, location.index) + SETTLE_NS - now_ns) / 1e9)
+
+
+def seconds_until_listed_safely(location: Location, now_ns: int) -> float:
+    """How long until a listing of the directory says all that its times stand for; 0 where no later check rests on them (an index names
+    the files, a single file, a kind of file system without pins)."""
+    directory_ns = _listed_ns(location)
+    if not directory_ns or not pinnable(location.fs_kind, "coherent", store_granted=True)[0]:
+        return 0.0
+    return max(0.0, (directory_ns + SETTLE_NS - now_ns) / 1e9)
+
+
+def _listed_ns(location: Location) -> int:
+    """When the directory last changed, where its listing decides which files count; else 0."""
+    if location.directory is None or (location.index is not None and location.index.name == MODEL_INDEX):
+        return 0
+    return max(location.directory.mtime_ns, location.directory.ctime_ns)
 
 
 def _newest_ns(files: tuple[FileIdentity, ...], index: FileIdentity | None) -> int:
@@ -109,11 +126,14 @@ class ContentCheck:
         it waits as long as it sees fit. A changed size or index ends the check: what was opened no longer counts."""
         self._take()
         if wait_fresh is not None and self._kind_ok:
-            wait_s = max(0.0, (_newest_ns(*self._before) + SETTLE_NS - time.time_ns()) / 1e9)
+            wait_s = max(0.0, (self._youngest_ns() + SETTLE_NS - time.time_ns()) / 1e9)
             if wait_s > 0:
                 wait_fresh(wait_s)
                 self._take()
         self._began_ns = time.time_ns()
+
+    def _youngest_ns(self) -> int:
+        return max(_newest_ns(*self._before), _listed_ns(self._held.checkpoint.location))
 
     def _take(self) -> None:
         self._held.sync()
@@ -140,7 +160,7 @@ class ContentCheck:
             raise self._changed(index_before.name if index_before else "", "the index changed")
         checkpoint = self._held.checkpoint
         weights_digest = weights_digest_of(checkpoint.shards, digests)
-        age_ns = self._began_ns - _newest_ns(*self._before)
+        age_ns = self._began_ns - self._youngest_ns()
         settled = age_ns >= SETTLE_NS
         why = self._kind_why or ("" if settled else f"hashing began {age_ns / 1e9:.2f} s after the last change, 2 s are needed")
         return Fingerprint(

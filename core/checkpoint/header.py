@@ -105,7 +105,10 @@ def _header_length(prefix: bytes, size_bytes: int, *, where: str) -> int:
     length = int.from_bytes(prefix[:8], "little")
     if length > HEADER_CAP_BYTES:
         raise CheckpointInvalid(
-            "header_too_large", f"the header would have {length} bytes, the cap is {HEADER_CAP_BYTES} bytes", where=where
+            "header_too_large",
+            f"the header would have {length} bytes, the cap is {HEADER_CAP_BYTES} bytes",
+            where=where,
+            remedy="this is probably no safetensors file" if length > size_bytes else "",
         )
     if 8 + length > size_bytes:
         raise CheckpointInvalid("header_truncated", f"the header would have {length} bytes, the whole file has {size_bytes}", where=where)

@@ -61,6 +61,23 @@ def resolve_root(spelling: str | os.PathLike[str], revision: str | None = None) 
     raise CheckpointUnreadable("no such file or directory", where=typed, detail="missing")
 
 
+def absolute_spelling(typed: str) -> str:
+    """The spelling as it means the same in every working directory: an absolute path, or the Hugging Face id as it is. At most one
+    lstat(2), of a relative one.
+
+    Only joined (without a first `./`), never normalised: `..` behind a symlink means what the kernel says.
+    """
+    if typed.startswith(("/", "~")):
+        return os.path.expanduser(typed)
+    if typed.startswith(".") or not _HUB_ID.fullmatch(typed) or os.path.lexists(typed):
+        try:
+            below = typed[2:].lstrip("/") if typed.startswith("./") else typed
+            return os.path.join(os.getcwd(), below or ".")  # noqa: PTH109
+        except OSError:  # the working directory is gone, and nothing relative leads anywhere
+            return typed
+    return typed
+
+
 def _require_utf8(path: str) -> None:
     try:
         path.encode("utf-8")

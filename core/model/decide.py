@@ -192,6 +192,7 @@ def _assess(
             return miss(Reason.CONTENT_MISMATCH, f"refuted by seq {denied.seq}: this checkpoint is not {residency.weights_digest}")
 
     expired = ""
+    moved = _moved(request, residency)
     enough: list[Fingerprint] = []
     for item in agreeing:
         if item.tier is Tier.TRUSTED:
@@ -203,6 +204,8 @@ def _assess(
         elif item.tier is Tier.ATTESTED:
             if policy.attested is OptIn.HONOUR:
                 enough.append(item)
+        elif moved and item.tier in (Tier.HEADER, Tier.SAMPLED):
+            continue
         elif (item.tier.rank or 0) >= (policy.accept_tier.rank or 0):
             enough.append(item)
     if enough:
@@ -212,7 +215,16 @@ def _assess(
         return miss(Reason.TRUST_EXPIRED, expired)
     have = max((item.tier for item in agreeing if item.tier.rank is not None), key=lambda tier: tier.rank or 0, default=None)
     had = f"have {have}" if have else "have none"
-    return miss(Reason.EVIDENCE_INSUFFICIENT, f"{had}, policy accepts {policy.accept} and above", have)
+    return miss(Reason.EVIDENCE_INSUFFICIENT, f"{had}, policy accepts {policy.accept} and above{moved}", have)
+
+
+def _moved(request: Request, residency: ResidencyView) -> str:
+    """What to say where another commit of the same repository was asked for: fine-tunes have equal headers, so agreement that looks at
+    headers or samples only does not make two commits one; known content and attested names still do."""
+    asked, served = request.asked, residency.served
+    if asked.repo is None or asked.repo != served.repo or not asked.commit or not served.commit or asked.commit == served.commit:
+        return ""
+    return f"; asked commit {asked.commit}, resident commit {served.commit}: only content or attested names can make two commits equal"
 
 
 def _mismatch(worst: Fingerprint, request: Request, residency: ResidencyView) -> str:

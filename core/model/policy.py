@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -27,8 +27,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     trusted: OptIn = OptIn.IGNORE
     on_miss: Literal["fallback", "strict"] = "fallback"
     on_ledger_failure: Literal["no_hit", "serve"] = "no_hit"
-    max_read_bytes: int | None = None
-    wait_s: float = 300.0
+    max_read_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    wait_s: Annotated[float, msgspec.Meta(ge=0)] = 300.0
     network_fs: Literal["refuse", "coherent"] = "refuse"
 
     @property

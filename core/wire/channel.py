@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -213,7 +213,8 @@ class Channel:
                 self._await(select.POLLIN, deadline, silence)
                 continue
             except ProtocolError as error:
-                self._unusable(Reason.PROTOCOL_ERROR, error.what, remedy=error.remedy)
+                reason = Reason.NO_ROOM if error.detail == "emfile" else Reason.PROTOCOL_ERROR
+                self._unusable(reason, error.what, remedy=error.remedy)
             except OSError as error:
                 if error.errno != errno.ECONNRESET:
                     self._unusable(Reason.DAEMON_CLOSED, f"receiving failed: {error.strerror or error}")

@@ -111,7 +111,9 @@ def receive_some(sock: socket.socket, discard: Callable[[Sequence[int]], None] |
     if flags & socket.MSG_CTRUNC:
         (discard or close_fds)(fds)
         raise ProtocolError(
-            "descriptors were cut off on their way", remedy="raise the limit of open files (ulimit -n) of the receiving process"
+            "descriptors were cut off on their way: this process may open no more files",
+            remedy="raise its limit (ulimit -n)",
+            detail="emfile",
         )
     return data, fds
 

@@ -64,7 +64,7 @@ class HashRequest(Message, frozen=True, kw_only=True, tag=True):
     the index file where `location.index` is set (an index may be larger than a request).
 
     `more` says that further descriptors of the same request follow in another HashRequest, which comes without waiting for a reply.
-    Single flight per `location.key()`.
+    Single flight per `location.root` and `location.key()`.
     """
 
     spelling: str
@@ -108,12 +108,14 @@ class Ack(Message, frozen=True, kw_only=True, tag=True):
 class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
     """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused.
 
-    `pin`: what is pinned is never evicted; None leaves it as it is."""
+    `pin`: what is pinned is never evicted; None leaves it as it is. `place` is where the client found it (a directory or file): the
+    daemon's own Hugging Face cache may be another one."""
 
     spelling: str
     revision: str | None = None
     device: str = "cpu"
     pin: bool | None = None
+    place: str | None = None
 
 
 class ReleaseRequest(Message, frozen=True, kw_only=True, tag=True):

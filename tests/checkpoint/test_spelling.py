@@ -10,7 +10,7 @@ from support.corpus import COMMIT, OTHER_COMMIT, REPO, make_checkpoint, make_hub
 
 from wcache.core.checkpoint.checkpoint import current_location, open_checkpoint
 from wcache.core.checkpoint.reader import Reader
-from wcache.core.checkpoint.spelling import hub_cache, resolve_root
+from wcache.core.checkpoint.spelling import absolute_spelling, hub_cache, resolve_root
 from wcache.core.model.errors import CheckpointInvalid, CheckpointUnreadable, UsageError
 
 
@@ -32,6 +32,17 @@ def test_five_spellings_are_one_root_and_one_identity(tmp_path: Path, cache: Pat
     assert {one.location.key() for one in found} == {found[0].location.key()}
     assert {(one.location.repo, one.location.commit) for one in found} == {(REPO, COMMIT)}
     assert [one.spelling for one in found] == spellings
+
+
+def test_an_absolute_spelling_is_joined_and_never_leads_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I5: what is typed relative means the same in every working directory; `..` behind a symlink is left to the kernel."""
+    monkeypatch.chdir(tmp_path)
+    expected = {
+        "./m": f"{tmp_path}/m", ".//m": f"{tmp_path}/m", "././m": f"{tmp_path}/./m", "./": f"{tmp_path}/.", ".": f"{tmp_path}/.",
+        "./a/../m": f"{tmp_path}/a/../m", "../m": f"{tmp_path}/../m", ".hidden": f"{tmp_path}/.hidden",
+        "/x/./m": "/x/./m", "org/m": "org/m",
+    }  # fmt: skip
+    assert {typed: absolute_spelling(typed) for typed in expected} == expected
 
 
 def test_revisions_resolve_to_their_commit(tmp_path: Path, cache: Path) -> None:

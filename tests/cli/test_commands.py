@@ -118,6 +118,7 @@ def test_a_day_with_wcache(wcache: Cli, daemon: DaemonProcess, models: Path) -> 
 
 
 def test_trust_is_granted_listed_and_revoked(wcache: Cli, models: Path) -> None:
+    """With a reason that a spreadsheet would take for a formula (L9)."""
     base = str(models / "base")
     granted = ok(wcache("trust", "grant", base, "--reason", "=1+1", "--expires", "30d", "--json"))
     assert granted["spellings"] == [base]
@@ -161,6 +162,43 @@ def test_without_a_daemon_every_command_says_so_in_one_line(lonely: Cli, models:
     assert ok(lonely("check", str(models / "base"), "--json"), 1)["reason"] == "daemon_absent"
     assert ok(lonely("audit", "summary", "--json"), 4)["error"]["code"] == "not_found"
     assert ok(lonely("doctor", "--json"))["ok"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
+def test_a_user_who_may_not_look_at_places_is_told_so(short_path: Path, models: Path) -> None:
+    """C12 for our own files: no permission is a named error everywhere, never an internal one."""
+    hidden = short_path / "hidden"
+    (hidden / "run").mkdir(parents=True)
+    (hidden / "state").mkdir()
+    # Another user's places, and a root that is bound by permissions: a real other user might not be able to read this interpreter.
+    command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", sys.executable, "-m", "wcache.cli"]
+    env = {**os.environ, "WCACHE_RUNTIME_DIR": str(hidden / "run"), "WCACHE_STATE_DIR": str(hidden / "state")}
+    hidden.chmod(0o700)
+    os.chown(hidden, 65534, 65534)
+    for arguments in (
+        ["fingerprint", str(models / "base"), "--no-record"], ["ledger", "upgrade"], ["ledger", "verify"], ["trust", "revoke", "g-1"],
+        ["audit", "attaches"], ["status"], ["daemon", "start"],
+    ):  # fmt: skip
+        done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True)
+        assert done.returncode not in (0, 70), (arguments, done.stderr)
+        assert done.stderr.startswith("wcache: ") and len(done.stderr.splitlines()) == 1, (arguments, done.stderr)
+    doctor = subprocess.run([*command, "doctor", "--json"], env=env, capture_output=True, text=True)
+    states = {row["check"]: row["state"] for row in json.loads(doctor.stdout)["checks"]}
+    assert (doctor.returncode, states["runtime directory"], states["state directory"]) == (1, "fail", "fail")
+
+
+def test_a_mistyped_word_is_answered_with_the_nearest_one(lonely: Cli) -> None:
+    assert "did you mean 'load'?" in lonely("lod").stderr
+    assert "did you mean 'attaches'?" in lonely("audit", "atatches").stderr
+    assert "use one of BOOL" in lonely("check", ".", "--dtype", "bfloat").stderr
+    assert lonely("check", ".", "--dtype", "bf16").returncode == 1
+
+
+def test_a_mistyped_variable_is_seen_by_the_doctor(short_path: Path) -> None:
+    env = {**os.environ, "WCACHE_RUNTIME_DIR": str(short_path), "WCACHE_STATE_DIR": str(short_path), "WCACHE_ACEPT": "header"}
+    done = subprocess.run([sys.executable, "-m", "wcache.cli", "doctor", "--json"], env=env, capture_output=True, text=True)
+    (found,) = (row for row in json.loads(done.stdout)["checks"] if row["check"] == "environment" and "WCACHE_ACEPT" in row["found"])
+    assert (found["state"], found["remedy"]) == ("warn", "did you mean WCACHE_ACCEPT?")
 
 
 def test_a_daemon_is_started_once_and_stopped(lonely: Cli) -> None:
@@ -222,3 +260,19 @@ def test_a_reader_that_goes_away_is_no_error(wcache: Cli, daemon: DaemonProcess)
     done = subprocess.run(["bash", "-c", command], env={**os.environ, **daemon.env}, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
+
+
+@pytest.mark.parametrize("arguments", [["release", "\udcff"], ["audit", "launch", "\udcff"], ["trust", "revoke", "\udcff"]])
+def test_an_argument_that_is_no_utf8_is_an_error_of_its_own(wcache: Cli, arguments: list[str]) -> None:
+    done = wcache(*arguments)
+    assert done.returncode not in (0, 70)
+    assert done.stderr.count("\n") == 1
+    assert "internal error" not in done.stderr
+
+
+def test_a_grant_is_told_without_obeying_the_path(wcache: Cli, tmp_path: Path) -> None:
+    evil = make_checkpoint(tmp_path / "e\x1b[31mvil\nrow")
+    told = wcache("trust", "grant", str(evil), "--reason", "tested").stdout
+    assert "\\x1b[31mvil\\nrow" in told
+    assert "\x1b" not in told
+    assert told.count("\n") == 1

@@ -61,6 +61,13 @@ def test_folding_loses_no_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "".join(line.split()[0] for line in lines[1:]) == text
 
 
+def test_a_folded_line_of_digits_stands_where_its_text_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = table.render([{"found": "/run/user/wcache, mode 0700", "n": 7}, {"found": "x", "n": 12}], ("found", "n")).splitlines()
+    assert any(line.startswith("0700") or " 0700" in line for line in lines)
+    assert not any(line.startswith("  ") and line.strip() == "0700" for line in lines)
+
+
 def test_numbers_are_written_for_people() -> None:
     assert [size(n) for n in (0, 999, 1024, 269 << 20, 5 << 40)] == ["0 B", "999 B", "1.0 KiB", "269 MiB", "5.0 TiB"]
     assert [duration(s) for s in (0.0042, 3, 130, 7300, 200_000)] == ["4.2 ms", "3.0 s", "2 min 10 s", "2 h 1 min", "2 d 7 h"]

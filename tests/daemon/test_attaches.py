@@ -110,6 +110,47 @@ def test_invented_evidence_does_not_count(daemon: DaemonProcess, checkpoint: Pat
         channel.close()
 
 
+def test_evidence_about_another_place_does_not_count(daemon: DaemonProcess, checkpoint: Path, twin: Path) -> None:
+    """True evidence, in answer to another question."""
+    daemon.load(checkpoint)
+    channel = daemon.connect()
+    asked = asked_of(open_checkpoint(twin))
+    true = evidence_of(open_checkpoint(checkpoint), begin(channel, asked_of(open_checkpoint(checkpoint))))
+    assert true[-1].tier is Tier.PINNED
+    decided = decide_on(channel, begin(channel, asked), asked, (*true, hash_now(channel, checkpoint)))
+    assert decided.decision.reason is Reason.EVIDENCE_INSUFFICIENT
+    channel.close()
+    (event,) = daemon.events("attach.decided")
+    assert isinstance(event, AttachDecided)
+    assert event.asked.digest is None
+
+
+def test_a_claimed_key_gives_way_to_what_the_evidence_is_about(daemon: DaemonProcess, checkpoint: Path) -> None:
+    daemon.load(checkpoint)
+    opened = open_checkpoint(checkpoint)
+    claimed = msgspec.structs.replace(asked_of(opened), root=None, key="0" * 64)
+    channel = daemon.connect()
+    offer = begin(channel, asked_of(opened))
+    decide_on(channel, offer, claimed, evidence_of(opened, offer))
+    channel.close()
+    (event,) = daemon.events("attach.decided")
+    assert isinstance(event, AttachDecided)
+    assert (event.asked.root, event.asked.key) == (str(checkpoint), opened.location.key())
+
+
+def test_a_hash_for_an_earlier_question_does_not_answer_the_next(daemon: DaemonProcess, checkpoint: Path, twin: Path) -> None:
+    daemon.load(twin)
+    policy, opened = Policy(accept="content"), open_checkpoint(checkpoint)
+    channel = daemon.connect()
+    offer = begin(channel, asked_of(opened), policy)
+    fingerprint = hash_now(channel, checkpoint)
+    assert decide_on(channel, offer, asked_of(opened), (fingerprint,), policy).decision.outcome is Outcome.FALLBACK
+    daemon.load(checkpoint)
+    offer = begin(channel, asked_of(opened), policy)
+    assert decide_on(channel, offer, asked_of(opened), (fingerprint,), policy).decision.outcome is Outcome.FALLBACK
+    channel.close()
+
+
 def test_what_was_hashed_for_this_connection_counts_and_an_older_hash_does_not(daemon: DaemonProcess, checkpoint: Path) -> None:
     """`accept = content` means now."""
     daemon.load(checkpoint)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from wcache.core.model.errors import ProtocolError, WorkerDied
 from wcache.core.model.events import FingerprintRecorded
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.channel import Channel
-from wcache.core.wire.messages import HashRequest, Progress, StatusRequest
+from wcache.core.wire.messages import HashRequest, LoadRequest, Progress, StatusRequest
 
 
 def test_a_hash_is_what_reading_the_files_gives_and_is_on_record_first(daemon: DaemonProcess, checkpoint: Path) -> None:
@@ -109,4 +111,37 @@ def test_a_wrong_number_of_descriptors_is_refused_and_none_is_kept(daemon: Daemo
         with pytest.raises(ProtocolError, match="only with HashRequest"):
             channel.call(StatusRequest(), [file.fileno()])
     wait_until(lambda: daemon.fd_count() <= before)
+    channel.close()
+
+
+_IMPATIENT = "import sys; from wcache.daemon import jobs, main; jobs.WORKER_SILENT_S = 0.5; sys.exit(main.main(sys.argv[4:]))"
+
+
+@pytest.fixture
+def impatient() -> Iterator[DaemonProcess]:
+    """A daemon that gives up on a silent worker after half a second instead of ten minutes."""
+    process = DaemonProcess(prefix=(sys.executable, "-c", _IMPATIENT))
+    try:
+        yield process.start()
+    finally:
+        process.cleanup()
+
+
+@pytest.mark.parametrize("what", ["hash", "load"])
+def test_a_worker_that_is_stuck_is_given_up_and_nobody_waits_for_ever(impatient: DaemonProcess, tmp_path: Path, what: str) -> None:
+    path = make_checkpoint(tmp_path / "fresh")
+    channel = impatient.connect()
+
+    def stop(_: Progress) -> None:
+        for worker in impatient.workers():
+            os.kill(worker, signal.SIGSTOP)
+
+    with hold_checkpoint(path) as held, pytest.raises(WorkerDied, match="the worker said nothing"):
+        fds = [file.descriptor for file in held.files.values()]
+        if what == "hash":
+            channel.call(HashRequest(spelling=str(path), location=held.checkpoint.location), fds, on_progress=stop)
+        else:
+            channel.call(LoadRequest(spelling=str(path)), on_progress=stop)
+    wait_until(lambda: not impatient.workers())
+    channel.call(StatusRequest())
     channel.close()

@@ -7,15 +7,16 @@ import signal
 from pathlib import Path
 
 import pytest
-from support.attaching import asked_of, attach, begin, decide_on, evidence_of
+from support.attaching import asked_of, attach, begin, decide_on, evidence_of, receive_segments
+from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
-from wcache.core.model.errors import NotFound, RequestRefused, UsageError, WcacheError
+from wcache.core.model.errors import DaemonUnreachable, NotFound, RequestRefused, UsageError, WcacheError
 from wcache.core.model.events import ReleaseCompleted, ReleaseRefused, ReleaseRequested
 from wcache.core.model.vocabulary import Reason, ResidencyState
 from wcache.core.wire.channel import Channel
-from wcache.core.wire.messages import Done, Progress, ReleaseRequest, ReplaceRequest, ShutdownRequest
+from wcache.core.wire.messages import Ack, Done, Progress, ReleaseRequest, ReplaceRequest, ShutdownRequest
 
 
 def release(daemon: DaemonProcess, residency: str, *, force: bool = False) -> Done:
@@ -268,3 +269,24 @@ def test_a_deferred_release_does_not_hold_up_a_new_server(daemon: DaemonProcess,
     assert (one.view.state, one.leases) == (ResidencyState.RELEASING, 1)
     attached.close()
     wait_until(lambda: daemon.events("release.completed"))
+
+
+def test_a_forced_release_during_the_hand_over_never_sends_another_residency(daemon: DaemonProcess, disk: Path, many_shards: Path) -> None:
+    """The numbers of the closed descriptors are those of the next load's memory: same names, same sizes, other bytes."""
+    tensors = {f"layer.{number:03d}.weight": ("U8", (256,), bytes([number + 100]) * 256) for number in range(70)}
+    other = make_checkpoint(disk / "many-other", tensors, shards=70)
+    residency = daemon.load(many_shards).residency.residency
+    opened = open_checkpoint(many_shards)
+    channel = daemon.connect()
+    offer = begin(channel, asked_of(opened))
+    assert decide_on(channel, offer, asked_of(opened), evidence_of(opened, offer)).segments
+    for fd in receive_segments(channel, acknowledge=False).values():
+        os.close(fd)
+    release(daemon, residency, force=True)
+    daemon.load(other)
+    channel.send(Ack())
+    with pytest.raises(DaemonUnreachable) as caught:
+        channel.receive()
+    assert caught.value.reason == Reason.DAEMON_CLOSED
+    wait_until(lambda: daemon.events("lease.ended"))
+    assert daemon.status().leases == ()

@@ -4,13 +4,11 @@ refuted afterwards (CASES I and C)."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.commands import in_process
 from support.corpus import Case, equal_checkpoints, make_checkpoint, make_tensors, mutated_checkpoints, read_tensors
 from support.daemon import DaemonProcess
 
@@ -33,10 +31,8 @@ def settings(daemon: DaemonProcess) -> Settings:
 
 
 def _wcache(settings: Settings, *arguments: str, codes: tuple[int, ...] = (0,)) -> object:
-    places = {name: str(getattr(settings, name)) for name in ("runtime_dir", "state_dir", "ledger")}
-    environ = {**os.environ, **{f"WCACHE_{name.upper()}": value for name, value in places.items()}}
-    command = [sys.executable, "-m", "wcache.cli", *arguments, "--json"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    places = {f"WCACHE_{name.upper()}": str(getattr(settings, name)) for name in ("runtime_dir", "state_dir", "ledger")}
+    done = in_process(places)(*arguments, "--json")
     assert done.returncode in codes, (arguments, done.returncode, done.stdout, done.stderr)
     return json.loads(done.stdout)
 
@@ -67,6 +63,7 @@ def catalogue(disk_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, l
 def test_no_wrong_hit_and_no_needless_miss_at_pinned_and_above(
     daemon: DaemonProcess, settings: Settings, catalogue: tuple[Path, list[Case], list[Case]]
 ) -> None:
+    """I1, I2, I3, I4, I5, I7, I8, I13, C1 to C6: every mutated checkpoint misses, every equal one hits with the very bytes."""
     base, mutated, equal = catalogue
     _wcache(settings, "load", str(base))
     expected = {name: data for name, (_, _, data) in read_tensors(base).items()}
@@ -122,6 +119,7 @@ def test_every_wrong_hit_of_a_weak_tier_is_refuted_afterwards(
     own.close()
 
 
+@pytest.mark.slow
 def test_twenty_checkpoints_of_a_training_loop_in_one_directory_make_no_wrong_hit(
     daemon: DaemonProcess, settings: Settings, disk_path: Path
 ) -> None:

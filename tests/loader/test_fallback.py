@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,13 +22,13 @@ from support.corpus import make_checkpoint
 from support.ledgers import Record
 
 from wcache.core.model.errors import StrictMiss, UsageError
-from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed
+from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, MapCompleted
 from wcache.core.settings import Settings
 from wcache.core.wire.frames import encode_frame
 from wcache.core.wire.messages import Welcome, encode
 from wcache.ledger.journal import Journal
 from wcache.loader import load_file, safe_open
-from wcache.loader.attach import attach
+from wcache.loader.attach import Attachment, attach, settle_reports
 
 
 @contextmanager
@@ -203,3 +206,37 @@ def test_importing_the_loader_imports_no_torch() -> None:
     code = f"import sys, wcache.loader, wcache.loader.attach, wcache.loader.check; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def _mapped_while_the_daemon_hangs(host: Any, place: Path) -> tuple[Attachment, dict[str, torch.Tensor]]:
+    host.daemon.load(place)
+    attachment = attach(place, settings=host.settings)
+    os.kill(host.daemon.pid, signal.SIGSTOP)
+    return attachment, attachment.tensors()
+
+
+def test_a_map_is_on_record_although_the_daemon_died_before_it_said_so(host: Any, disk_path: Path) -> None:
+    """CASES A1: the engine does not wait for the daemon's answer to `map.completed`; where none comes, it records that itself."""
+    attachment, held = _mapped_while_the_daemon_hangs(host, make_checkpoint(disk_path / "m"))
+    host.daemon.kill()
+    assert host.record.last(MapCompleted).tensors == len(held)
+    assert host.record.last(MapCompleted).attach == attachment.attach
+    attachment.close()
+    assert len(host.record.of(MapCompleted)) == 1
+
+
+def test_a_map_is_on_record_once_however_the_daemon_goes_on(host: Any, disk_path: Path) -> None:
+    """The daemon was only slow: both record the same event under the same id, which the ledger takes as one."""
+    attachment, held = _mapped_while_the_daemon_hangs(host, make_checkpoint(disk_path / "m"))
+    os.kill(host.daemon.pid, signal.SIGCONT)
+    settle_reports()
+    attachment.close()
+    assert [event.tensors for event in host.record.of(MapCompleted)] == [len(held)]
+
+
+def test_a_process_that_ends_leaves_its_map_on_record(host: Any, disk_path: Path) -> None:
+    place = make_checkpoint(disk_path / "m")
+    host.daemon.load(place)
+    code = f"from wcache.loader.attach import attach; kept = attach({str(place)!r}, on_miss='strict'); held = kept.tensors()"
+    subprocess.run([sys.executable, "-c", code], env=host.daemon.env, check=True)
+    assert len(host.record.of(MapCompleted)) == 1

@@ -119,6 +119,23 @@ def test_two_commits_with_other_weights_are_named_in_the_miss() -> None:
     assert decision.reason is Reason.CONTENT_MISMATCH and "c1" in decision.detail and "c2" in decision.detail
 
 
+@pytest.mark.parametrize("tier", [Tier.HEADER, Tier.SAMPLED])
+def test_equal_headers_do_not_make_two_commits_of_a_repository_one(tier: Tier) -> None:
+    """I6: fine-tunes have equal headers; what looked at the content, or the attested names, still may say that nothing changed."""
+    served = Identity("org/m", "/hub/snap/c1", "org/m", "c1", "k1", "t", GOOD)
+    moved = Request(asked=Identity("org/m", "/hub/snap/c2", "org/m", "c2", "k2", "t"))
+    same = Request(asked=Identity("org/m", "/hub/snap/c1", "org/m", "c1", "k1", "t"))
+    copied = Request(asked=Identity("/copy", "/copy", None, None, "k3", "t"))
+    piece, policy = evidence(tier, SAME[tier]), Policy(accept="header", attested=OptIn.HONOUR)
+    decision = decide([residency(served=served)], [piece], moved, policy, 0)
+    assert decision.reason is Reason.EVIDENCE_INSUFFICIENT
+    assert "c1" in decision.detail and "c2" in decision.detail and decision.served == served
+    for request in (same, copied):
+        assert decide([residency(served=served)], [piece], request, policy, 0).outcome is Outcome.HIT
+    for other in (evidence(Tier.CONTENT, GOOD), evidence(Tier.PINNED, GOOD), evidence(Tier.ATTESTED, "n")):
+        assert decide([residency(served=served)], [piece, other], moved, policy, 0).outcome is Outcome.HIT
+
+
 def test_another_table_at_the_same_place_is_a_content_mismatch_elsewhere_it_is_not_resident() -> None:
     piece = evidence(Tier.HEADER, "h9", table_digest="t9")
     here = Request(asked=Identity("/m", "/m", table_digest="t9"))

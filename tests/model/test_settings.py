@@ -39,6 +39,13 @@ def test_the_state_directory_of_a_user_follows_xdg(tmp_path: Path, monkeypatch: 
         ("[policy]\nacept = 'header'\n", "unknown setting policy.acept"),
         ("state = '/x'\n", "unknown setting state"),
         ("[policy]\naccept = 'strong'\n", "accept"),
+        ("[policy]\naccept = 'strong'\n", "it must be one of header, sampled, pinned, content"),
+        ("[policy]\ntrusted = 'yes'\n", "it must be one of honour, ignore"),
+        ("[policy]\nmax_read_bytes = '10 GiB'\n", "max_read_bytes is '10 GiB'; it must be a whole number"),
+        ("[policy]\nmax_read_bytes = -1\n", "max_read_bytes is -1"),
+        ("[policy]\nwait_s = -0.5\n", "it must be a number"),
+        ("policy = 3\n", "policy is no table"),
+        ("state_dir = 3\n", "state_dir is 3, not a path"),
         ("[policy\n", "cannot be read"),
     ],
 )
@@ -46,6 +53,22 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, toml: str, says:
     with pytest.raises(UsageError) as caught:
         load_settings(_environ(tmp_path, toml))
     assert says in caught.value.diagnostics()
+
+
+@pytest.mark.parametrize(
+    ("toml", "variables", "arguments", "place"),
+    [
+        ("[policy]\naccept = 'strong'\n", {}, {}, "wcache.toml"),
+        ("", {"WCACHE_ACCEPT": "strong"}, {}, "WCACHE_ACCEPT"),
+        ("", {"WCACHE_ACCEPT": "header"}, {"accept": "strong"}, "arguments"),
+    ],
+)
+def test_a_bad_value_is_said_with_the_place_it_comes_from(
+    tmp_path: Path, toml: str, variables: dict[str, str], arguments: dict[str, str], place: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_settings(_environ(tmp_path, toml, **variables), **arguments)
+    assert f"{place}: policy: accept is 'strong'" in caught.value.diagnostics()
 
 
 def test_a_socket_path_that_the_kernel_cannot_hold_is_refused(tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ def make_hub_cache(cache: Path, checkpoint: Path, *, repo: str = REPO, commit: s
     for file in sorted(checkpoint.iterdir()):
         data = file.read_bytes()
         blob = hashlib.sha256(data).hexdigest() if file.suffix == ".safetensors" else hashlib.sha1(data).hexdigest()
-        (folder / "blobs" / blob).write_bytes(data)
+        if not (folder / "blobs" / blob).exists():  # a hub client never writes a blob again
+            (folder / "blobs" / blob).write_bytes(data)
         (snapshot / file.name).symlink_to(Path("../../blobs") / blob)
     (folder / "refs" / ref).write_text(commit)
     return snapshot

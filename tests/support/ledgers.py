@@ -7,6 +7,7 @@ from typing import TypeVar
 from wcache.core.model.events import Event
 from wcache.core.settings import Settings
 from wcache.ledger.store import Ledger
+from wcache.loader.attach import settle_reports
 
 E = TypeVar("E", bound=Event)
 
@@ -18,6 +19,7 @@ class Record:
         self._path = settings.ledger
 
     def all(self) -> list[Event]:
+        settle_reports()
         with Ledger.open(self._path, read_only=True) as ledger:
             return [stored.event for stored in ledger.events()]
 
