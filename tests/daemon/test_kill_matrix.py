@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from kill_matrix import MATRIX, meaning, order, run, stays
 
-ROUNDS = 12
-LIMIT_S = 40.0
+ROUNDS = 30
+LIMIT_S = 35.0
 
 
 @pytest.mark.slow
