@@ -105,7 +105,7 @@ class Journal:
         except OSError:
             return []
         try:
-            return [line for line in _lines(descriptor) if line is not None]
+            return [line for line in _lines(_read(descriptor)) if line is not None]
         finally:
             os.close(descriptor)
 
@@ -115,28 +115,23 @@ class Journal:
         A unit that is illegal by now (its residency is gone) is merged event by event; what is still refused counts as lost.
         Raises LedgerUnavailable or LedgerCorrupt where the ledger cannot be written; the journal then stays as it is.
         """
-        with self._open(create=False) as descriptor:
-            if descriptor < 0 or os.fstat(descriptor).st_size == 0:
-                return Merge(merged=0, lost=0)
-            units: list[Unit] = []
-            lost = unreadable = 0
-            times: list[int] = []
-            for line in _lines(descriptor):
-                unit = None if line is None else _unit(line)
-                if line is None or unit is None:
-                    unreadable += 1
-                    continue
-                lost += line.lost
-                times += [line.at_ns] * bool(line.lost) + [new.occurred_ns for new in unit]
-                if unit:
-                    units.append(unit)
-            merged, refused = _append(ledger, units)
-            lost += refused + unreadable
-            why = f"{refused} refused, {unreadable} unreadable" if refused + unreadable else "the ledger could not be written"
-            seq = _append_gap(ledger, descriptor, times, merged, lost, why)
-            os.ftruncate(descriptor, 0)
-            os.fsync(descriptor)
-        return Merge(merged=merged, lost=lost, gap_seq=seq)
+        done = Merge(merged=0, lost=0)
+        seen = b""
+        while True:
+            # The ledger is never waited for under the journal's lock: it may be unwell, and whoever has a line to write must not wait.
+            with self._open(create=False) as descriptor:
+                whole = _read(descriptor)
+                if not whole.startswith(seen):
+                    seen = b""  # somebody else has merged and emptied it meanwhile
+                body = whole[len(seen) :]
+                if not body:
+                    if whole:
+                        os.ftruncate(descriptor, 0)
+                        os.fsync(descriptor)
+                    return done
+            part = _merge_part(ledger, body)
+            done = Merge(merged=done.merged + part.merged, lost=done.lost + part.lost, gap_seq=part.gap_seq or done.gap_seq)
+            seen = whole
 
     @contextmanager
     def _open(self, *, create: bool) -> Iterator[int]:
@@ -183,18 +178,44 @@ class Journal:
         )
 
 
-def _lines(descriptor: int) -> Iterator[_Line | None]:
-    """Every line; None for one that is torn or no line of a journal."""
+def _read(descriptor: int) -> bytes:
+    if descriptor < 0:
+        return b""
     size = os.fstat(descriptor).st_size
     body = b""
     while len(body) < size and (part := os.pread(descriptor, size - len(body), len(body))):
         body += part
+    return body
+
+
+def _lines(body: bytes) -> Iterator[_Line | None]:
+    """Every line; None for one that is torn or no line of a journal."""
     for raw in body.split(b"\n"):
         if raw:
             try:
                 yield msgspec.json.decode(raw, type=_Line)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 yield None
+
+
+def _merge_part(ledger: Ledger, body: bytes) -> Merge:
+    """The lines of `body` into the ledger, and one `ledger.gap` about them."""
+    units: list[Unit] = []
+    lost = unreadable = 0
+    times: list[int] = []
+    for line in _lines(body):
+        unit = None if line is None else _unit(line)
+        if line is None or unit is None:
+            unreadable += 1
+            continue
+        lost += line.lost
+        times += [line.at_ns] * bool(line.lost) + [new.occurred_ns for new in unit]
+        if unit:
+            units.append(unit)
+    merged, refused = _append(ledger, units)
+    lost += refused + unreadable
+    why = f"{refused} refused, {unreadable} unreadable" if refused + unreadable else "the ledger could not be written"
+    return Merge(merged=merged, lost=lost, gap_seq=_append_gap(ledger, body, times, merged, lost, why))
 
 
 def _unit(line: _Line) -> Unit | None:
@@ -221,9 +242,8 @@ def _append(ledger: Ledger, units: list[Unit]) -> tuple[int, int]:
     return merged, refused
 
 
-def _append_gap(ledger: Ledger, descriptor: int, times: list[int], merged: int, lost: int, why: str) -> int | None:
+def _append_gap(ledger: Ledger, body: bytes, times: list[int], merged: int, lost: int, why: str) -> int | None:
     """The event id comes from the journal's bytes: a crash between the merge and the emptying must not count the gap twice."""
-    body = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     now_ns = time.time_ns()
     gap = LedgerGap(from_ns=min(times, default=now_ns), to_ns=max(times, default=now_ns), merged=merged, lost=lost, why=why)
     event_id = hashlib.sha256(b"wcache/gap/1\n" + ledger.origin.encode() + body).hexdigest()[:32]

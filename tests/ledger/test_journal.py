@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,20 @@ def test_an_absent_journal_is_an_empty_one(ledger: Ledger, journal: Journal) -> 
     assert journal.pending() == 0
     assert journal.merge(ledger) == Merge(merged=0, lost=0)
     assert not journal.path.exists()
+
+
+def test_a_line_is_written_at_once_while_a_merge_waits_for_the_ledger_and_is_merged_with_the_rest(ledger: Ledger, journal: Journal) -> None:
+    """L2: the server's loop writes here; it must not stand still because a merge does."""
+    journal.write(unit(history.decided("a-1", Outcome.FALLBACK)))
+    merges: list[Merge] = []
+    merging = threading.Thread(target=lambda: merges.append(journal.merge(ledger)))
+    with FileLock(lock_path(ledger.path)).held():
+        merging.start()
+        began_s = time.monotonic()
+        journal.write(unit(history.decided("a-2", Outcome.FALLBACK)))
+        waited_s = time.monotonic() - began_s
+    merging.join(10)
+    assert waited_s < 1
+    assert [merge.merged for merge in merges] == [2]
+    assert {item.stream for item in ledger.events(types=["attach.decided"])} == {"attach/a-1", "attach/a-2"}
+    assert journal.size_bytes() == 0
