@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,13 +113,22 @@ def test_a_wrong_number_of_descriptors_is_refused_and_none_is_kept(daemon: Daemo
     channel.close()
 
 
-_IMPATIENT = "import sys; from wcache.daemon import jobs, main; jobs.WORKER_SILENT_S = 0.5; sys.exit(main.main(sys.argv[4:]))"
+_IMPATIENT = """
+import sys
+
+if "wcache.daemon.main" in sys.orig_argv:
+    from wcache.daemon import jobs
+
+    jobs.WORKER_SILENT_S = 0.5
+"""
 
 
 @pytest.fixture
-def impatient() -> Iterator[DaemonProcess]:
-    """A daemon that gives up on a silent worker after half a second instead of ten minutes."""
-    process = DaemonProcess(prefix=(sys.executable, "-c", _IMPATIENT))
+def impatient(tmp_path: Path) -> Iterator[DaemonProcess]:
+    """A daemon whose server gives up on a silent worker after half a second instead of ten minutes."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(_IMPATIENT)
+    process = DaemonProcess(environ={"PYTHONPATH": str(tmp_path / "site")})
     try:
         yield process.start()
     finally:

@@ -43,6 +43,14 @@ def zeros_shard(shard: Path, data_bytes: int) -> Path:
     return shard
 
 
+def command_of(pid: int) -> bytes:
+    """Its command line; empty for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def children_of(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -188,8 +196,9 @@ class DaemonProcess:
             return [stored.event for stored in ledger.events(types=types or None)]
 
     def workers(self) -> list[int]:
-        """Pids of the server's child processes."""
-        return children_of(self.pid)
+        """Pids of the server's workers. One that is not yet past exec(2) is left out: to stop it would stop the server, which waits for
+        that (vfork(2))."""
+        return [pid for pid in children_of(self.pid) if b"wcache.daemon.worker" in command_of(pid)]
 
     def fd_count(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
