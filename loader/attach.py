@@ -325,7 +325,7 @@ def attach(
     except WcacheError as error:
         if session is not None:
             session.close()
-        return _alone(question, settings, gathered, error)
+        return decide_alone(question, settings, gathered, error)
     except BaseException:
         if session is not None:
             session.close()
@@ -371,7 +371,7 @@ def resolve_settings(settings: Settings | None, overrides: Mapping[str, Any]) ->
     return load_settings({"WCACHE_CONFIG": os.devnull}, **{**places, **policy, **given})
 
 
-def _alone(question: Question, settings: Settings, gathered: Gathered | None, error: WcacheError) -> Attachment:
+def decide_alone(question: Question, settings: Settings, gathered: Gathered | None, error: WcacheError) -> Attachment:
     """The decision where no server could make it: a miss, recorded by this process."""
     if isinstance(error, DaemonUnreachable):
         reason = Reason(error.reason)

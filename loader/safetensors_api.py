@@ -22,6 +22,7 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
 from wcache.core.model.vocabulary import Mode, Reason, Tier
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.libraries import library
 from wcache.loader.mapping import ShardMap
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class safe_open:
         self._torch = framework in _TORCH_NAMES
         self._device = device if self._torch else "cpu"
         self._source: _Mapped | _Disk | None = None
+        library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
         attachment = _attached(self._path, policy)
         if attachment.hit:
             try:

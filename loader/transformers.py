@@ -13,6 +13,7 @@ from wcache.core.model.errors import MappingFailed, MissingTensor, Unsupported, 
 from wcache.core.model.events import Engine
 from wcache.core.model.vocabulary import Mode
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.libraries import library
 from wcache.loader.mapping import ShardMap, safetensors_dtype
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def from_pretrained(
 
     Raises MissingTensor where transformers would initialise a parameter at random, mapped or from disk; StrictMiss; Unsupported.
     """
+    for name in ("torch", "transformers"):
+        library(name, checkpoint, {"revision": revision, "engine": "transformers", **kwargs})
     import transformers
 
     wrong = next((word for word in _OTHER_FORMATS if kwargs.get(word)), None)

@@ -16,10 +16,9 @@ ROW = re.compile(r"^\| ([IACDL]\d+) \|.*$", flags=re.M)
 PROMISED = {
     *(f"I{number}" for number in range(1, 18)),
     *(f"C{number}" for number in range(1, 13)),
-    *(f"A{number}" for number in (*range(1, 10), 13)),
-    *(f"D{number}" for number in range(2, 7)),
-    "L1",
-    "L4",
+    *(f"A{number}" for number in range(1, 14)),
+    *(f"D{number}" for number in range(1, 11)),
+    *(f"L{number}" for number in range(1, 11)),
 }
 
 

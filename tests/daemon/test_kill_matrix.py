@@ -1,4 +1,4 @@
-"""Must show: nothing is lost when anything dies. A short run of the matrix; `make test-kill` is the long one."""
+"""D1: nothing is lost when anything dies. A short run of the matrix; `make test-kill` is the long one."""
 
 from __future__ import annotations
 
