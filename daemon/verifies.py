@@ -71,7 +71,10 @@ def check_bytes(server: Server, residency: Residency, then: Verdict) -> Verify:
 
 
 def check_seals(server: Server, residency: Residency) -> bool:
-    """The check that costs next to nothing, at every end of a lease and of a residency. A flaw is put on record once."""
+    """The check that costs next to nothing, at every end of a lease and of a residency. A flaw is put on record once. False too where
+    there is nothing to look at any more: it was released by force."""
+    if not residency.fds:
+        return False
     flaw = residency.memory_flaw()
     if flaw and flaw != residency.flaw:
         _suspect(server, residency, flaw)

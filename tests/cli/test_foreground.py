@@ -47,7 +47,7 @@ def test_it_is_the_process_that_was_started_and_its_signals_reach_it(
     wcache = in_processes(places)
     wait_until(lambda: "Weight cache daemon READY" in (short_path / "output").read_text(), 30, "the READY line on its own output")
     status = ok(wcache("status", "--json"))
-    assert (status["server_pid"], status["state"]) == (supervised.pid, "ready")
+    assert (status["vault_pid"], status["state"]) == (supervised.pid, "ready")
     assert ok(wcache("load", str(make_checkpoint(short_path / "m")), "--json"))["residency"]
     second = wcache("daemon", "start", "--foreground")
     assert second.returncode == DaemonRunning.exit_code and str(supervised.pid) in second.stderr
@@ -61,7 +61,8 @@ def test_it_is_the_process_that_was_started_and_its_signals_reach_it(
 def test_stop_ends_it_with_success(supervised: subprocess.Popen[bytes], places: dict[str, str]) -> None:
     wcache = in_processes(places)
     wait_until(lambda: wcache("status").returncode == 0, 30)
-    assert ok(wcache("daemon", "stop", "--json"))["server_pid"] == supervised.pid
+    assert ok(wcache("status", "--json"))["vault_pid"] == supervised.pid
+    assert ok(wcache("daemon", "stop", "--json"))["state"] == "stopped"
     assert supervised.wait(30) == 0
 
 

@@ -70,7 +70,7 @@ def test_on_a_full_disk_engines_read_the_disk_and_that_is_merged_when_there_is_r
         read_from_disk(daemon, model)
         status = daemon.status()
         assert status.journalled >= 2 and "the disk is full" in status.ledger_failure
-        assert any("ledger" in warning for warning in status.warnings)
+        wait_until(lambda: any("ledger" in warning for warning in daemon.status().warnings))
         code, body = health_of(daemon)
         assert code == 503 and "the disk is full" in body["why"][0]
         assert metrics_of(daemon)[UNAVAILABLE] == 1 and metrics_of(daemon)["wcache_ledger_up"] == 0

@@ -23,11 +23,11 @@ def _refused(daemon: DaemonProcess) -> None:
     """Any way to start a second one is refused within seconds, names the first, and leaves its socket alone."""
     inode = daemon.settings.socket_path.stat().st_ino
     began_s = time.monotonic()
-    with pytest.raises(DaemonRunning, match=f"pid {daemon.pid}"):
+    with pytest.raises(DaemonRunning, match=f"pid {daemon.vault_pid}"):
         start_background(daemon.settings)
     done = in_processes(daemon.env)("daemon", "start", "--foreground")
     assert done.returncode == DaemonRunning.exit_code, done.stderr
-    assert f"pid {daemon.pid}" in done.stderr
+    assert f"pid {daemon.vault_pid}" in done.stderr
     assert "Traceback" not in done.stderr
     assert time.monotonic() - began_s < 30
     assert daemon.settings.socket_path.stat().st_ino == inode

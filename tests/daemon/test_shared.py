@@ -257,7 +257,12 @@ def test_a_descriptor_of_a_file_system_that_the_daemon_cannot_see_is_not_touched
     code = """
 seen = []
 for number in (1, 40):  # as many as allowed, and more than fit
-    channel = Channel.connect(settings.socket_path, daemon_uid=0)
+    channel = None
+    while channel is None:
+        try:
+            channel = Channel.connect(settings.socket_path, daemon_uid=0)
+        except DaemonUnreachable:
+            pass  # nobody of this user is let in until the last descriptors are closed
     body = encode(Prove(spelling="x", location=Location("x", (FileIdentity("a", 1, 1, 1, 1, 1),), None, None, "ext4")))
     import array, socket, struct
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [hidden] * number))]
@@ -454,7 +459,8 @@ def test_a_members_lease_outlives_the_server(daemon: DaemonProcess, member: Othe
     """The next server knows it for another user's, who still may not do what is the daemon's user's alone."""
     code = f"""
 found = loader_attach({str(readable)!r}, settings=settings)
-found.report_mapped(1.0)  # answered after the server has taken the acknowledgement: from there the vault has the lease
+found.report_mapped(1.0)
+found.settle()  # answered after the server has taken the acknowledgement: from there the vault has the lease
 tell(attach=found.attach)
 input()
 try:

@@ -152,6 +152,7 @@ def test_a_loader_records_by_itself_after_a_restart_and_keeps_its_lease(daemon: 
     wait_until(lambda: daemon.status().leases)
     kill_server(daemon)
     attached.report_mapped(1.0)
+    attached.settle()
     assert len(daemon.events("map.completed")) == 1
     assert [lease.attach for lease in daemon.status().leases] == [attached.attach]
     attached.close()

@@ -78,6 +78,7 @@ def main() -> None:
     shards = [attached.shard(name) for name in sorted(attached.segments)]
     if attached.hit:
         attached.report_mapped(1.0)
+        attached.settle()
     else:
         attached.fell_back(1, 0.1)
     say(phase=phase, attach=attached.attach, hit=attached.hit, reason=attached.decision.reason)
