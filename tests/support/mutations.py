@@ -94,7 +94,16 @@ REPLIES: tuple[wire.Message, ...] = (
     wire.Done(seq=1),
     wire.Loaded(residency=_VIEW, reused=False, seconds={"read": 0.1}),
     wire.Verified(
-        residency="r-1", intact=True, by="digests", tensors=(), why="", expected=_DIGEST, found=_DIGEST, bytes=1, seconds=0.1, state="resident"
+        residency="r-1",
+        intact=True,
+        by="digests",
+        tensors=(),
+        why="",
+        expected=_DIGEST,
+        found=_DIGEST,
+        bytes=1,
+        seconds=0.1,
+        state="resident",
     ),
     _STATUS,
 )
@@ -104,7 +113,19 @@ _ODD: tuple[Any, ...] = (
     float("-inf"), float("nan"), "", "\0", "a\0b", "../../etc/passwd", "/", ".", "é", "\U0001f600", "\n", "=1+1", "<b>", "r-", "x" * 300,
     b"", b"\xff", [], {}, [[]], {"": None}, [None] * 40, "hit", "content", "pinned", "resident", "cuda:0",
 )  # fmt: skip
-_BYTES = (b"", b"\0", b"\xc1", b"\xff", b"\x80", b"\x90", b"\x91", b"\x81", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff")
+_BYTES = (
+    b"",
+    b"\0",
+    b"\xc1",
+    b"\xff",
+    b"\x80",
+    b"\x90",
+    b"\x91",
+    b"\x81",
+    b"\xdd\xff\xff\xff\xff",
+    b"\xdf\xff\xff\xff\xff",
+    b"\xdb\xff\xff\xff\xff",
+)
 _DEEP = 2000
 
 
@@ -214,8 +235,9 @@ def edited_stream(source: random.Random, messages: Sequence[wire.Message] = REQU
 # --- headers --------------------------------------------------------------------------------------------------------------
 
 _TOKENS = (
-    b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"0", b"-", b"-0", b"2e0", b"1.0", b" ", b"\n", b"\0", b"\xef\xbb\xbf", b"\xff", b"\\u0061",
-    b"\\ud800", b"NaN", b"null", b"true", b"18446744073709551616", b'"__metadata__":', b'"dtype":"F4"', b'"shape":[]', b'"data_offsets":[0,0]',
+    b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"0", b"-", b"-0", b"2e0", b"1.0", b" ", b"\n", b"\0", b"\xef\xbb\xbf", b"\xff",
+    b"\\u0061", b"\\ud800", b"NaN", b"null", b"true", b"18446744073709551616", b'"__metadata__":', b'"dtype":"F4"', b'"shape":[]',
+    b'"data_offsets":[0,0]',
 )  # fmt: skip
 
 
