@@ -6,6 +6,8 @@
 #   make lint    formatting, types, import directions, generated documents
 #   make bench   measured comparisons of this machine
 #   make docs    write docs/reference/ from the code
+#   make soak    ten minutes of everything with processes killed at random (SECONDS=600 SEED=...)
+#   make fuzz    a million inputs each for the header parser and the wire (RUNS=1000000)
 
 VENV ?= .venv
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 python3.14 python3; do \
@@ -14,7 +16,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 pyth
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kill lint format bench docs clean
+.PHONY: help demo test test-kill lint format bench docs soak fuzz clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +60,17 @@ bench: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
+
+SECONDS ?= 600
+
+soak: $(VENV)/.dev
+	@$(BIN)/python tests/daemon/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+RUNS ?= 1000000
+
+fuzz: $(VENV)/.dev $(VENV)/.fuzz
+	$(BIN)/python fuzz/fuzz_header.py -runs=$(RUNS)
+	$(BIN)/python fuzz/fuzz_wire.py -runs=$(RUNS)
 
 clean:
 	rm -rf $(VENV) demo-run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -10,14 +10,13 @@ import msgspec
 
 from wcache.core.model.decide import Decision, Request, decide
 from wcache.core.model.errors import (
-    EventIdReused,
+    LedgerCorrupt,
     LedgerError,
     LedgerUnavailable,
     ProtocolError,
     RequestRefused,
     UsageError,
     WcacheError,
-    WrongExpectedVersion,
 )
 from wcache.core.model.events import (
     EVENT_TYPES,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
 
 RESERVATION_S = 30.0
 _RETRY_S = 0.05
+_OBSERVED_MAX = 1 << 50  # bytes, milliseconds: sums of these stay within 64 bits
 _OBSERVED = (MapCompleted, MapFailed, AttachRedecided, FallbackCompleted, FallbackFailed)
 
 
@@ -253,7 +253,7 @@ def _conclude(
 ) -> None:
     """The ledger has answered: hand over, or say why not."""
     seq: int | None = None
-    if isinstance(outcome, LedgerError) and not isinstance(outcome, (WrongExpectedVersion, EventIdReused)):
+    if isinstance(outcome, (LedgerUnavailable, LedgerCorrupt)):  # of the ledger's own; another error is about what the client sent
         serve = decision.outcome is Outcome.HIT and attach.begin.policy.on_ledger_failure == "serve" and server.recorder.serves_unrecorded
         if not (serve and server.recorder.keep(unit)):
             decision = _unrecorded(server, connection, attach, request, decision, outcome)
@@ -362,6 +362,9 @@ def _observed(connection: Connection, request: Observe) -> Event:
         event = decode_payload(request.type, cls.schema, request.payload)
     except LedgerError as error:
         raise UsageError(error.what, where=request.type) from None
+    numbers = [value for name in event.__struct_fields__ if isinstance(value := getattr(event, name), (int, float))]
+    if not all(0 <= number <= _OBSERVED_MAX for number in numbers):
+        raise UsageError(f"no size or time is below 0 or over {_OBSERVED_MAX}", where=request.type)
     attach = connection.attach
     if attach is None or not attach.committed or getattr(event, "attach", None) != attach.attach:
         raise RequestRefused("this is about an attach that is not this connection's", where=request.type)

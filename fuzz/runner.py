@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 5
-ADDRESS_SPACE_BYTES = 2 << 30  # over what the process has at its start
+ADDRESS_SPACE_BYTES = 1 << 30  # over what the process has at its start
 OWN_MUTATIONS = 0.6  # the others are libFuzzer's
 
 
@@ -24,6 +24,7 @@ def run(name: str, mutator: Callable[[bytes, random.Random], bytes]) -> None:
         raise SystemExit("atheris is not installed for this Python: `pip install --group fuzz` (CPython 3.11 to 3.13, x86-64)") from None
     with atheris.instrument_imports(include=["wcache.core"]):
         targets = importlib.import_module("targets")
+    targets.TRACE_EVERY = 8  # type: ignore[attr-defined]
 
     def mutate(data: bytes, max_size: int, seed: int) -> bytes:
         source = random.Random(seed)
@@ -39,7 +40,7 @@ def run(name: str, mutator: Callable[[bytes, random.Random], bytes]) -> None:
     corpora = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     with tempfile.TemporaryDirectory(prefix="wcache-fuzz-") as scratch:
         arguments = [
-            sys.argv[0], f"-timeout={TIMEOUT_S}", "-max_len=16384", f"-dict={HERE / f'{name}.dict'}", *options,
+            sys.argv[0], f"-timeout={TIMEOUT_S}", "-max_len=8192", f"-dict={HERE / f'{name}.dict'}", *options,
             *(corpora or [scratch]), str(HERE / "corpus" / name),
         ]  # fmt: skip
         atheris.Setup(arguments, getattr(targets, name), custom_mutator=mutate)

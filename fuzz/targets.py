@@ -9,6 +9,7 @@ import os
 import sys
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,6 +42,11 @@ CAP_PER_BYTE = 200  # an empty container of three bytes is an object of 64; a na
 STRICTER = frozenset({"duplicate_key", "entry_type", "dtype_unknown", "too_deep", "header_start"})
 """Rules that refuse what the safetensors package lets through, on purpose: docs/fuzzing.md says why each."""
 
+TRACE_EVERY = 1
+"""A fuzzer's run traces the allocations of some calls only: to trace all halves its speed, and each start and stop leaks some 3 KB
+(CPython 3.11). Its limit on the address space holds for every input."""
+
+_calls = 0
 _NULL = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -50,6 +56,10 @@ class Finding(Exception):
 
 def within_cap(size_bytes: int, call: Callable[[], T]) -> T:
     """`call()`, and a Finding if it took more memory than an input of this size may cost."""
+    global _calls
+    _calls += 1
+    if _calls % TRACE_EVERY:
+        return call()
     cap_bytes = CAP_BYTES + CAP_PER_BYTE * size_bytes
     tracemalloc.start()
     try:
@@ -81,12 +91,13 @@ def _file(data: bytes) -> None:
 
     whole = _rule_or_header(lambda: parse_header(data, len(data), where="x"))
     read = _rule_or_header(lambda: read_header(read_at, len(data), where="x"))
-    if read != whole:
+    # How deep the interpreter goes depends on its caller: then the rule is another one, and a refusal it is either way.
+    if read != whole and {read, whole} != {"not_json", "too_deep"}:
         raise Finding(f"parsed as {whole}, read as {read}")
     if asked_bytes > len(data):
         raise Finding(f"{asked_bytes} bytes of {len(data)} were read")
     try:
-        theirs = {name: view for name, view in safetensors.deserialize(data)}
+        theirs = dict(safetensors.deserialize(data))
     except safetensors.SafetensorError:
         theirs = None
     except ValueError as error:  # its own error for a name that Python cannot hold
@@ -122,8 +133,7 @@ def wire(data: bytes) -> None:
         return
     mode, stream = data[0], data[1:]
     before = _next_fd()
-    within_cap(len(data), lambda: _stream(mode, stream, MAX_REQUEST_BYTES))
-    within_cap(len(data), lambda: _stream(mode, stream, MAX_REPLY_BYTES))
+    within_cap(len(data), lambda: _stream(mode, stream, MAX_REPLY_BYTES if mode & 1 else MAX_REQUEST_BYTES))
     if _next_fd() != before:
         raise Finding("a descriptor stayed open")
 
@@ -181,10 +191,8 @@ def _message(body: bytes) -> None:
             item.id()
     elif isinstance(request, Observe):
         cls = EVENT_TYPES.get(request.type)
-        try:
+        with suppress(LedgerCorrupt):
             decode_payload(request.type, cls.schema if cls else 1, request.payload)
-        except LedgerCorrupt:
-            pass
 
 
 def _stable(body: bytes, again: Callable[[bytes], bytes]) -> None:

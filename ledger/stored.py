@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 import uuid
@@ -20,6 +21,7 @@ from wcache.ledger.projection import select_in
 
 PAGE_EVENTS = 2000
 SQLITE_INTEGER_MAX = (1 << 63) - 1
+_LONG_NUMBER = re.compile(rb"[:,\[]-?(?:9[2-9]\d{17}|\d{20})")  # worth a look; times of this century are below it
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(new: NewEvent) -> Prepared:
+    """Raises LedgerError for what SQLite cannot hold or what nobody could read back: it would take the units beside it down."""
     try:
         payload = encode_payload(new.event)
         stream = stream_of(new.event)
@@ -67,7 +70,27 @@ def prepare(new: NewEvent) -> Prepared:
         raise LedgerError(f"cannot be stored: {error}", where=new.event.type, remedy="names in events must be valid UTF-8") from error
     if not new.event_id or not -SQLITE_INTEGER_MAX <= new.occurred_ns <= SQLITE_INTEGER_MAX:
         raise LedgerError("an event needs an id, and a time that fits 64 bits", where=new.event.type)
+    try:
+        decode_payload(new.event.type, new.event.schema, payload)
+    except LedgerCorrupt as error:  # JSON has no infinities, so they become null
+        raise LedgerError(f"cannot be stored: it could not be read back: {error.what}", where=new.event.type) from error
+    if _LONG_NUMBER.search(payload) and _widest(msgspec.json.decode(payload)) > SQLITE_INTEGER_MAX:
+        raise LedgerError("cannot be stored: a number in it does not fit 64 bits", where=new.event.type)
     return Prepared(new, stream, payload)
+
+
+def _widest(value: Any) -> int:
+    """The greatest magnitude of a whole number in a tree of builtins."""
+    found, todo = 0, [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            todo.extend(item.values())
+        elif isinstance(item, list):
+            todo.extend(item)
+        elif isinstance(item, int):
+            found = max(found, abs(item))
+    return found
 
 
 class Present(msgspec.Struct, frozen=True):

@@ -235,8 +235,9 @@ def edited_stream(source: random.Random, messages: Sequence[wire.Message] = REQU
 # --- headers --------------------------------------------------------------------------------------------------------------
 
 _TOKENS = (
-    b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"0", b"-", b"-0", b"2e0", b"1.0", b" ", b"\n", b"\0", b"\xef\xbb\xbf", b"\xff", b"\\u0061",
-    b"\\ud800", b"NaN", b"null", b"true", b"18446744073709551616", b'"__metadata__":', b'"dtype":"F4"', b'"shape":[]', b'"data_offsets":[0,0]',
+    b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"0", b"-", b"-0", b"2e0", b"1.0", b" ", b"\n", b"\0", b"\xef\xbb\xbf", b"\xff",
+    b"\\u0061", b"\\ud800", b"NaN", b"null", b"true", b"18446744073709551616", b'"__metadata__":', b'"dtype":"F4"', b'"shape":[]',
+    b'"data_offsets":[0,0]',
 )  # fmt: skip
 
 
