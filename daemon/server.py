@@ -38,7 +38,7 @@ from wcache.core.wire.messages import (
     encode,
 )
 from wcache.core.wire.peer import peer_of
-from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, leave, look_up, note_orphans, observe
+from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, leave, look_up, note_orphans
 from wcache.daemon.connection import Connection
 from wcache.daemon.deposits import Deposit
 from wcache.daemon.door import Door
@@ -48,6 +48,7 @@ from wcache.daemon.instance import boot_id, bury_predecessors
 from wcache.daemon.link import Screen
 from wcache.daemon.loads import Load, start_load, stop_load, sweep_loads
 from wcache.daemon.loop import READ, Loop
+from wcache.daemon.observations import observe
 from wcache.daemon.proofs import Proving, abandon_proof
 from wcache.daemon.reconcile import take_over
 from wcache.daemon.recorder import Outcome, Recorder, new_event
