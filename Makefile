@@ -2,6 +2,7 @@
 #
 #   make demo    a real model, a daemon, hits, a refused twin, a wrong hit on purpose and its proof
 #   make test    every test, with real daemons and real models
+#   make test-gpu   what needs an NVIDIA GPU; skipped where there is none (PYTHON_GPU= a Python that has torch with CUDA)
 #   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
 #   make bench   measured comparisons of this machine
@@ -16,7 +17,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 pyth
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kill lint format bench docs soak fuzz clean
+.PHONY: help demo test test-gpu test-kill lint format bench docs soak fuzz clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -40,6 +41,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
+
+# A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.
+test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)
+	$(if $(PYTHON_GPU),PYTHONPATH=typings$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON_GPU),$(BIN)/python) -m pytest -m gpu tests/gpu $(ARGS)
 
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/daemon/kill_matrix.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))

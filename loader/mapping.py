@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 import os
 from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.checkpoint.header import Header, TensorEntry, read_header
+from wcache.core.memory.dtypes import NAMES, torch_shape
+from wcache.core.memory.dtypes import safetensors_dtype as safetensors_dtype
+from wcache.core.memory.dtypes import torch_dtype as torch_dtype
 from wcache.core.memory.memfd import check_sealed, map_private
 from wcache.core.model.errors import MappingFailed, Unsupported, WcacheError
 
 if TYPE_CHECKING:
     import numpy
     import torch
-
-_TORCH_NAMES = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
-    "I8": "int8", "U8": "uint8", "BOOL": "bool", "U64": "uint64", "U32": "uint32", "U16": "uint16", "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2": "float8_e5m2", "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2",
-}  # fmt: skip
-"""safetensors dtype -> attribute of torch. The F6 kinds have none."""
-
-_PACKED = frozenset({"F4"})  # torch counts two of these as one item
 
 
 class Segment:
@@ -91,11 +83,7 @@ class ShardMap:
 
         entry = self.entries[name]
         dtype = torch_dtype(entry.dtype)
-        shape = entry.shape
-        if entry.dtype in _PACKED:
-            if shape and shape[-1] % 2:
-                raise Unsupported(f"torch packs two {entry.dtype} into one item, and the last dimension is odd: {list(shape)}", where=name)
-            shape = (*shape[:-1], shape[-1] // 2) if shape else shape
+        shape = torch_shape(name, entry.dtype, entry.shape)
         if not entry.size_bytes:
             return torch.empty(shape, dtype=dtype)
         offset = self.header.header_bytes + entry.begin
@@ -124,28 +112,11 @@ class ShardMap:
         return found.reshape(entry.shape)
 
 
-@functools.cache
-def torch_dtype(name: str) -> torch.dtype:
-    """The torch dtype of a safetensors dtype. Raises Unsupported naming it."""
-    import torch
-
-    found = getattr(torch, _TORCH_NAMES.get(name, ""), None)
-    if not isinstance(found, torch.dtype):
-        raise Unsupported(f"torch {torch.__version__} has no dtype for {name}", remedy="read these tensors as bytes with another tool")
-    return found
-
-
-def safetensors_dtype(dtype: torch.dtype) -> str | None:
-    """The safetensors name of a torch dtype, as in `F32`; None where there is none."""
-    text = str(dtype).removeprefix("torch.")
-    return next((name for name, torch_name in _TORCH_NAMES.items() if torch_name == text), None)
-
-
 def numpy_dtype(name: str) -> numpy.dtype[Any]:
     """The numpy dtype of a safetensors dtype. Raises Unsupported naming it; `ml_dtypes`, once imported, brings more of them."""
     import numpy
 
     try:
-        return numpy.dtype(_TORCH_NAMES[name])
+        return numpy.dtype(NAMES[name])
     except (KeyError, TypeError):
         raise Unsupported(f"numpy has no dtype for {name}", remedy="use framework='pt'") from None

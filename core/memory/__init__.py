@@ -1,1 +1,1 @@
-"""Shareable memory that both sides touch: sealed memfds."""
+"""Shareable memory that both sides touch: sealed memfds, and GPU memory behind descriptors."""

@@ -1,0 +1,175 @@
+"""8 GB in 398 tensors, from a process that has them to one that wants them: one segment by descriptor against torch's CUDA IPC.
+
+Every measured import is the first of a new process that has torch and a CUDA context, and turns are taken. The clock runs from the message
+being there (descriptor and places, or torch's pickle) to all tensors being ready. Python's garbage collector is off meanwhile, for both:
+a walk through torch's heap alone takes 3 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import gc
+import json
+import multiprocessing
+import pickle
+import socket
+import statistics
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+SIZE_BYTES = 8_000_000_000
+TENSORS = 398
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    from gpu_places import machine, unusable
+
+    if why := unusable():
+        sys.stderr.write(f"skipped: {why}\n")
+        sys.stdout.write("[]\n" if args.json else "")
+        return 0
+    rows = measure(args.rounds)
+    if args.json:
+        sys.stdout.write(json.dumps(rows) + "\n")
+        return 0
+    sys.stdout.write(f"{machine()}; {SIZE_BYTES / 1e9:.0f} GB in {TENSORS} tensors, {args.rounds} new processes each\n")
+    for row in rows:
+        sys.stdout.write(f"{row['what']:56} {row['value']:10.3f} {row['unit']:6} {row['goal']}\n")
+    return 0
+
+
+def measure(rounds: int) -> list[dict[str, Any]]:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = socket.socketpair()
+    holder_end, holder_pipe = spawn.Pipe()
+    holder = spawn.Process(target=hold, args=(theirs, holder_pipe), daemon=True)
+    holder.start()
+    importers = []
+    for _ in range(rounds):
+        for kind in ("segment", "ipc"):
+            end, pipe = spawn.Pipe()
+            here, there = socket.socketpair()
+            process = spawn.Process(target=take, args=(kind, there, pipe), daemon=True)
+            process.start()
+            importers.append((kind, process, end, here))
+    places, size_bytes, pickled, sums = holder_end.recv()
+    fd = _receive(ours)
+    seconds: dict[str, list[float]] = {"segment": [], "ipc": []}
+    steps: list[list[float]] = []
+    for _, _, end, _ in importers:
+        end.recv()  # ready: torch imported, a context made
+    for kind, process, end, here in importers:
+        if kind == "segment":
+            here.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        end.send((places, size_bytes, sums) if kind == "segment" else (pickled, sums))
+        steps_s = end.recv()
+        seconds[kind].append(sum(steps_s))
+        if kind == "segment":
+            steps.append(steps_s)
+        process.join(60)
+    holder_end.send("done")
+    holder.join(60)
+    segment, ipc = statistics.median(seconds["segment"]), statistics.median(seconds["ipc"])
+    return [
+        _row("segment by descriptor: decode, import, map, 398 tensors", segment * 1e3, "ms", "≤ 2 ms"),
+        _row("fastest", min(seconds["segment"]) * 1e3, "ms"),
+        _row("slowest", max(seconds["segment"]) * 1e3, "ms"),
+        *(
+            _row(f"of which {what}, median", statistics.median(step) * 1e3, "ms")
+            for what, step in zip(
+                ("decoding the places", "import and map", "tensors", "waiting for the GPU"), zip(*steps, strict=True), strict=True
+            )
+        ),
+        _row("torch CUDA IPC, 398 tensors: unpickle, open", ipc * 1e3, "ms"),
+        _row("fastest", min(seconds["ipc"]) * 1e3, "ms"),
+        _row("slowest", max(seconds["ipc"]) * 1e3, "ms"),
+        _row("times faster", ipc / segment, "×", "≥ 10"),
+    ]
+
+
+def hold(peer: socket.socket, pipe: Any) -> None:
+    """Has the same tensors twice: in one segment, and as torch's own."""
+    import torch
+    from gpu_places import sizes_like_a_model
+    from torch.multiprocessing.reductions import reduce_tensor
+
+    from wcache.core.memory import cuda, vmm
+    from wcache.core.memory.packing import Item, pack
+    from wcache.core.memory.views import tensors
+
+    device = cuda.devices()[0]
+    sizes = sizes_like_a_model(SIZE_BYTES, TENSORS)
+    plan = pack(Item(f"t{index}", "BF16", (size // 512, 256), size) for index, size in enumerate(sizes))
+    owned = [torch.empty(size // 512, 256, dtype=torch.int16, device="cuda").random_().view(torch.bfloat16) for size in sizes]
+    with vmm.create(plan.size_bytes, device) as allocation:
+        mapping = allocation.map(writable=True)
+        fd = allocation.export()
+    for tensor, source in zip(tensors(mapping, plan.placements).values(), owned, strict=True):
+        tensor.copy_(source)
+    torch.cuda.synchronize()
+    sums = [int(tensor.view(torch.int16).sum(dtype=torch.int64)) for tensor in owned]
+    places = msgspec.msgpack.encode(plan.placements)  # what a message carries
+    pickled = pickle.dumps([reduce_tensor(tensor) for tensor in owned])
+    peer.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+    pipe.send((places, mapping.size_bytes, pickled, sums))
+    pipe.recv()
+
+
+def take(kind: str, peer: socket.socket, pipe: Any) -> None:
+    import torch
+    import torch.multiprocessing.reductions
+
+    from wcache.core.memory import cuda, vmm
+    from wcache.core.memory.packing import Placement
+    from wcache.core.memory.views import tensors
+
+    decode = msgspec.msgpack.Decoder(tuple[Placement, ...]).decode
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    device = cuda.devices()[0]
+    gc.disable()
+    pipe.send("ready")
+    message = pipe.recv()
+    fd = _receive(peer) if kind == "segment" else -1
+    marks = [time.perf_counter()]
+    if kind == "segment":
+        encoded, size_bytes, sums = message
+        places = decode(encoded)
+        marks.append(time.perf_counter())
+        mapping = vmm.map_descriptor(fd, size_bytes, device)
+        marks.append(time.perf_counter())
+        found = list(tensors(mapping, places).values())
+    else:
+        pickled, sums = message
+        found = [rebuild(*arguments) for rebuild, arguments in pickle.loads(pickled)]
+    marks.append(time.perf_counter())
+    torch.cuda.synchronize()
+    marks.append(time.perf_counter())
+    if [int(tensor.view(torch.int16).sum(dtype=torch.int64)) for tensor in found] != sums:
+        raise AssertionError(f"{kind}: other bytes arrived")
+    pipe.send([end_s - begin_s for begin_s, end_s in pairwise(marks)])
+
+
+def _receive(peer: socket.socket) -> int:
+    _, ancillary, *_ = peer.recvmsg(1, socket.CMSG_SPACE(4))
+    return array.array("i", ancillary[0][2][:4])[0]
+
+
+def _row(what: str, value: float, unit: str, goal: str = "") -> dict[str, Any]:
+    return {"what": what, "value": value, "unit": unit, "goal": goal}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

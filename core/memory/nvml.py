@@ -1,0 +1,114 @@
+"""What the NVIDIA driver says about its GPUs without a CUDA context, which alone would take hundreds of MiB (NVML, libnvidia-ml.so.1)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from dataclasses import dataclass
+
+from wcache.core.model.errors import NotFound, Unsupported
+
+_SUCCESS = 0
+_TEXT_BYTES = 96
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One physical GPU; `index` counts in PCI bus order."""
+
+    index: int
+    uuid: str
+    name: str
+    mig_uuids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """As `nvidia-smi` shows it: used is what allocations take, without what the driver reserves."""
+
+    total_bytes: int
+    used_bytes: int
+    free_bytes: int
+
+
+class _Memory(ctypes.Structure):
+    """nvmlMemory_v2_t"""
+
+    _fields_ = (
+        ("version", ctypes.c_uint), ("total", ctypes.c_ulonglong), ("reserved", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong),
+    )  # fmt: skip
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        raise Unsupported("there is no NVIDIA driver here (libnvidia-ml.so.1)", remedy="install the driver, or use --device cpu") from None
+    code = library.nvmlInit_v2()
+    if code != _SUCCESS:
+        raise Unsupported(f"the NVIDIA driver does not answer: {_words(library, code)}", remedy="see what `nvidia-smi` says")
+    return library
+
+
+def _words(library: ctypes.CDLL, code: int) -> str:
+    library.nvmlErrorString.restype = ctypes.c_char_p
+    found: bytes = library.nvmlErrorString(code)
+    return found.decode()
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """Every GPU of this machine, whatever CUDA_VISIBLE_DEVICES says. Raises Unsupported without a driver."""
+    library = _library()
+    count = ctypes.c_uint()
+    _check(library, library.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+    found = []
+    for index in range(count.value):
+        handle = ctypes.c_void_p()
+        _check(library, library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)))
+        name = _text(library, "nvmlDeviceGetName", handle)
+        found.append(Gpu(index, _text(library, "nvmlDeviceGetUUID", handle), name, _mig_uuids(library, handle)))
+    return tuple(found)
+
+
+def memory(uuid: str) -> DeviceMemory:
+    """Memory of the GPU or MIG instance of that UUID, now. Raises NotFound for an unknown one, Unsupported without a driver."""
+    library = _library()
+    handle = ctypes.c_void_p()
+    if library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != _SUCCESS:
+        raise NotFound("the driver knows no such GPU", where=uuid, remedy="`nvidia-smi -L` lists them")
+    figures = _Memory(version=ctypes.sizeof(_Memory) | 2 << 24)
+    _check(library, library.nvmlDeviceGetMemoryInfo_v2(handle, ctypes.byref(figures)))
+    return DeviceMemory(figures.total, figures.used, figures.free)
+
+
+def driver_version() -> str:
+    """As `nvidia-smi` shows it. Raises Unsupported without a driver."""
+    library = _library()
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
+    _check(library, library.nvmlSystemGetDriverVersion(text, _TEXT_BYTES))
+    return text.value.decode()
+
+
+def _mig_uuids(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
+    count = ctypes.c_uint()
+    if library.nvmlDeviceGetMaxMigDeviceCount(handle, ctypes.byref(count)) != _SUCCESS:
+        return ()
+    found = []
+    for index in range(count.value):
+        instance = ctypes.c_void_p()
+        if library.nvmlDeviceGetMigDeviceHandleByIndex(handle, index, ctypes.byref(instance)) == _SUCCESS:
+            found.append(_text(library, "nvmlDeviceGetUUID", instance))
+    return tuple(found)
+
+
+def _text(library: ctypes.CDLL, function: str, handle: ctypes.c_void_p) -> str:
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
+    _check(library, getattr(library, function)(handle, text, _TEXT_BYTES))
+    return text.value.decode()
+
+
+def _check(library: ctypes.CDLL, code: int) -> None:
+    if code != _SUCCESS:
+        raise Unsupported(f"the NVIDIA driver refuses: {_words(library, code)}", remedy="see what `nvidia-smi` says")
