@@ -67,7 +67,7 @@ def test_nothing_is_left_to_be_done_silently() -> None:
 
 
 def test_no_file_names_the_machine_it_was_written_on() -> None:
-    home = re.compile(r"/(?:root|home/\w+)/(?!\.\.\.)|/work/")
+    home = re.compile(r"/(?:root|home/\w+)/(?!\.\.\.)")
     for path in _ours():
         if path.suffix in (".py", ".md", ".toml", ".txt", "") and path != Path(__file__):
             try:
