@@ -51,6 +51,7 @@ CHAOS = 0.5  # the part of the time in which server and vault are killed too
 PATIENCE_S = 60.0
 EVERY_S = {"kill": 1.2, "load": 0.4, "release": 1.5, "overwrite": 2.5}  # on the average
 MEMORY_TOLERANCE_BYTES = 2 << 20
+LONG_S = 300.0
 FD_TOLERANCE = 4
 THREAD_TOLERANCE = 2
 WARM_ATTACHES = 2000
@@ -486,7 +487,9 @@ class Soak:
         finally:
             knowledge.close()
         self.counts["eviction"] += sum(event.why.startswith("evicted") for event in self.daemon.events("release.requested"))  # type: ignore[attr-defined]
-        for name in ("attach copy", "attach zero_copy", "miss", "load", "release", "overwrite", "eviction"):
+        often = ("attach copy", "attach zero_copy", "miss", "load", "release", "overwrite")
+        # Two or three evictions a minute are left to chance: only of a long run may one be demanded.
+        for name in (*often, *(("eviction",) if self.seconds >= LONG_S else ())):
             if not self.counts[name]:
                 raise Failure(f"nothing was tried: no {name}")
         if "a defect" in self.daemon.log():
