@@ -164,7 +164,17 @@ class DaemonProcess:
     def cleanup(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
+        self._kill_successors()
         shutil.rmtree(self.base, ignore_errors=True)
+
+    def _kill_successors(self) -> None:
+        """Vault and server that took over from those that the test killed: found by the runtime directory in their command lines."""
+        place = str(self.settings.runtime_dir).encode()
+        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+        for pid in [pid for pid in pids if place in (command := command_of(pid)) and b"wcache.daemon." in command]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+                os.kill(pid, signal.SIGKILL)
 
     def log(self) -> str:
         return self.log_path.read_text() if self.log_path.exists() else ""
