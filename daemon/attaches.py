@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wcache.core.model.decide import Decision, Request, decide
+from wcache.core.model.decide import Decision, Request, decide, decided_event
 from wcache.core.model.errors import (
     LedgerCorrupt,
     LedgerError,
@@ -183,29 +183,10 @@ def _completed(asked: Identity, admitted: list[Fingerprint]) -> Identity:
 
 def _decided_event(connection: Connection, attach: Attach, request: Request, decision: Decision) -> AttachDecided:
     begin = attach.begin
-    return AttachDecided(
-        attach=attach.attach,
-        launch=begin.launch,
-        host=begin.host,
-        engine=begin.engine,
-        peer=connection.peer,
-        ranks=begin.ranks,
-        asked=request.asked,
-        served=decision.served,
-        residency=decision.residency,
-        kind=request.kind,
-        device=request.device,
-        outcome=decision.outcome,
-        reason=decision.reason,
-        detail=decision.detail,
-        tier=decision.tier,
-        mode=decision.mode,
-        evidence=decision.evidence,
-        policy=begin.policy.digest(),
-        policy_body=begin.policy,
-        decided_by="server",
-        asked_dtype=request.dtype,
-    )
+    return decided_event(
+        decision, request, begin.policy, attach=attach.attach, launch=begin.launch, host=begin.host, engine=begin.engine,
+        peer=connection.peer, ranks=begin.ranks, by="server",
+    )  # fmt: skip
 
 
 def _lease(server: Server, connection: Connection, attach: Attach, decision: Decision) -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from wcache.core.model import decide as model
 from wcache.core.model.decide import Decision, Request
 from wcache.core.model.errors import IllegalTransition, LedgerError, WcacheError
 from wcache.core.model.events import AttachDecided, AttachRedecided, Event, Peer
@@ -23,29 +24,10 @@ JOURNAL_NAME = "journal.jsonl"
 
 def decided_event(attach: str, question: Question, request: Request, decision: Decision, settings: Settings) -> AttachDecided:
     """`attach.decided` as this process says it, for a decision that no server could record."""
-    return AttachDecided(
-        attach=attach,
-        launch=question.launch,
-        host=question.host,
-        engine=question.engine,
-        peer=Peer(uid=os.geteuid(), pid=os.getpid()),
-        ranks=question.ranks,
-        asked=request.asked,
-        served=decision.served,
-        residency=decision.residency,
-        kind=request.kind,
-        device=request.device,
-        outcome=decision.outcome,
-        reason=decision.reason,
-        detail=decision.detail,
-        tier=decision.tier,
-        mode=decision.mode,
-        evidence=decision.evidence,
-        policy=settings.policy.digest(),
-        policy_body=settings.policy,
-        decided_by="loader",
-        asked_dtype=request.dtype,
-    )
+    return model.decided_event(
+        decision, request, settings.policy, attach=attach, launch=question.launch, host=question.host, engine=question.engine,
+        peer=Peer(uid=os.geteuid(), pid=os.getpid()), ranks=question.ranks, by="loader",
+    )  # fmt: skip
 
 
 def record_miss(event: AttachDecided, settings: Settings) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from wcache.core.model.config import config_difference
-from wcache.core.model.events import EvidenceRef, Identity
+from wcache.core.model.events import AttachDecided, Engine, EvidenceRef, Identity, Peer, Ranks
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Kind, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
@@ -285,4 +285,43 @@ def decide(
         tier=best.tier,
         mode=best.mode,
         evidence=best.refs,
+    )
+
+
+def decided_event(
+    decision: Decision,
+    request: Request,
+    policy: Policy,
+    *,
+    attach: str,
+    launch: str,
+    host: str,
+    engine: Engine,
+    peer: Peer,
+    ranks: Ranks,
+    by: str,
+) -> AttachDecided:
+    """The decision as the ledger keeps it; `by` says who made it: `server`, or a `loader` that no server could help."""
+    return AttachDecided(
+        attach=attach,
+        launch=launch,
+        host=host,
+        engine=engine,
+        peer=peer,
+        ranks=ranks,
+        asked=request.asked,
+        served=decision.served,
+        residency=decision.residency,
+        kind=request.kind,
+        device=request.device,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        detail=decision.detail,
+        tier=decision.tier,
+        mode=decision.mode,
+        evidence=decision.evidence,
+        policy=policy.digest(),
+        policy_body=policy,
+        decided_by=by,
+        asked_dtype=request.dtype,
     )
