@@ -58,6 +58,8 @@ _HEADLINES: dict[type[ev.Event], Any] = {
         f"{e.attach} has the weights: {e.tensors} tensors, {e.bytes} bytes in {e.ms:.1f} ms, {e.mode}"
         + (f", {e.copied_tensors} tensors copied ({e.copied_bytes} bytes)." if e.copied_tensors else ".")
     ),
+    ev.MapPaused: lambda e: f"{e.attach} gave its mapping of {e.bytes} bytes back and kept its lease.",
+    ev.MapResumed: lambda e: f"{e.attach} mapped {e.bytes} bytes again at their old addresses in {e.ms:.1f} ms.",
     ev.MapFailed: lambda e: f"{e.attach} could not map: {e.code}: {e.message}.",
     ev.LeaseEnded: lambda e: f"The lease of {e.attach} ended: {e.how}.",
     ev.FallbackCompleted: lambda e: (

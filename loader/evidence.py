@@ -17,7 +17,7 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
-from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts
+from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts, serves_device
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, NoRoom, RequestRefused
 from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Fingerprint, Location
@@ -196,7 +196,7 @@ class _Gathering:
             for one in self.offer.residencies
             if one.state is ResidencyState.RESIDENT
             and one.kind is request.kind
-            and one.device == request.device
+            and serves_device(one, request)
             and (one.kind is Kind.RAW or not config_difference(request.config, one.config))
             and (asked.table_digest is None or asked.table_digest == one.table_digest)
             and not any(agrees(item, one) is False for item in self.evidence if item.tier is not Tier.TRUSTED)
