@@ -2,8 +2,9 @@
 
 It takes the instance lock, owns the listening socket, and starts the server, which deposits sealed segments and the connections of
 leases here. When the server dies another one is started and gets everything back; when the vault dies the server starts another vault
-(`--adopt`) and deposits everything again. Standard library only, so that it stays at about ten megabytes and has next to nothing that
-can fail: no msgspec, no SQLAlchemy, and of wcache only what imports neither.
+(`--adopt`) and deposits everything again; when both die, a service manager that keeps descriptors hands them to the next vault. Standard
+library only, so that it stays at about ten megabytes and has next to nothing that can fail: no msgspec, no SQLAlchemy, and of wcache
+only what imports neither.
 """
 
 from __future__ import annotations

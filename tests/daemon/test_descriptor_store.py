@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from support.attaching import attach
 from support.commands import in_processes
+from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, alive, wait_until
 from support.manager import Manager, Unit
 
 from wcache.core.memory import memfd
-from wcache.core.model.events import DaemonStarted, DaemonStopped, LeaseEnded, ResidencyLost, ResidencyReadopted
+from wcache.core.model.events import DaemonStarted, DaemonStopped, LeaseEnded, LoadFailed, ResidencyLost, ResidencyReadopted
 from wcache.core.model.vocabulary import ResidencyState
 from wcache.core.wire.messages import LoadRequest, ReleaseRequest
 from wcache.daemon.deposits import CONNECTION, SEGMENTS, Deposit
@@ -89,6 +90,21 @@ def test_a_restart_of_the_unit_keeps_weights_and_leases(unit: Unit, checkpoint: 
     assert [one.view.state for one in unit.status().residencies] == [ResidencyState.RESIDENT]
     assert len(unit.events("residency.readopted")) == 2
     serves_the_bytes_of(unit, checkpoint)
+
+
+def test_a_load_that_runs_when_the_unit_is_restarted_has_failed(unit: Unit, checkpoint: Path, tmp_path: Path) -> None:
+    """It is on record, nothing half loaded comes back, and what was resident does."""
+    resident = unit.load(checkpoint).residency.residency
+    channel = unit.connect()
+    channel.send(LoadRequest(spelling=str(make_checkpoint(tmp_path / "fresh"))))
+    wait_until(lambda: any(one.phase == "settle" for one in unit.status().residencies))
+    unit.restart()
+    channel.close()
+    (failed,) = unit.events("load.failed")
+    assert isinstance(failed, LoadFailed)
+    assert "stopped during the load" in failed.message
+    assert [one.view.residency for one in unit.status().residencies] == [resident]
+    assert unit.manager.names() == set_of(resident)
 
 
 def test_a_stop_of_the_unit_is_put_on_record_by_the_next_start(unit: Unit, checkpoint: Path) -> None:
