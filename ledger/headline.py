@@ -40,7 +40,9 @@ def _outcome_line(event: ev.AttachDecided) -> str:
 
 _HEADLINES: dict[type[ev.Event], Any] = {
     ev.DaemonStarted: lambda e: f"Daemon instance {e.instance} started: version {e.version}, pid {e.pid}, uid {e.uid}.",
-    ev.DaemonStopped: lambda e: f"Daemon instance {e.instance} stopped in order, by {e.by}.",
+    ev.DaemonStopped: lambda e: (
+        f"Daemon instance {e.instance} stopped in order, by {e.by}{f', and left {len(e.left)} with the service manager' if e.left else ''}."
+    ),
     ev.DaemonLost: lambda e: f"Daemon instance {e.instance} ended without a word; noticed by {e.noticed_by}.",
     ev.LoadStarted: lambda e: f"{e.residency} began to load {e.asked.spelling}: {e.tensors} tensors, {e.bytes} bytes, on {e.device}.",
     ev.LoadCompleted: lambda e: (

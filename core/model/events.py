@@ -89,10 +89,14 @@ class DaemonStarted(Event, frozen=True, kw_only=True):
 
 
 class DaemonStopped(Event, frozen=True, kw_only=True):
+    """`left`: residencies that did not end with it. The service manager keeps them, and the instance goes on when the unit is started
+    again; otherwise whoever takes the instance lock next says that they are lost."""
+
     type = "daemon.stopped"
     says = "a daemon instance stopped in order"
     instance: str
     by: str
+    left: tuple[str, ...] = ()
 
 
 class DaemonLost(Event, frozen=True, kw_only=True):
