@@ -45,7 +45,7 @@ def test_it_is_the_process_that_was_started_and_its_signals_reach_it(
     supervised: subprocess.Popen[bytes], places: dict[str, str], short_path: Path, number: signal.Signals
 ) -> None:
     wcache = in_processes(places)
-    wait_until(lambda: "Weight cache daemon READY" in (short_path / "output").read_text(), 30, "the READY line on its own output")
+    wait_until(lambda: "Weight cache daemon READY" in (short_path / "output").read_text(), what="the READY line on its own output")
     status = ok(wcache("status", "--json"))
     assert (status["vault_pid"], status["state"]) == (supervised.pid, "ready")
     assert ok(wcache("load", str(make_checkpoint(short_path / "m")), "--json"))["residency"]
@@ -60,7 +60,7 @@ def test_it_is_the_process_that_was_started_and_its_signals_reach_it(
 
 def test_stop_ends_it_with_success(supervised: subprocess.Popen[bytes], places: dict[str, str]) -> None:
     wcache = in_processes(places)
-    wait_until(lambda: wcache("status").returncode == 0, 30)
+    wait_until(lambda: wcache("status").returncode == 0)
     assert ok(wcache("status", "--json"))["vault_pid"] == supervised.pid
     assert ok(wcache("daemon", "stop", "--json"))["state"] == "stopped"
     assert supervised.wait(30) == 0

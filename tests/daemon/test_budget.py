@@ -158,7 +158,7 @@ def test_of_a_refused_and_of_a_killed_load_nothing_stays_in_the_group(limited: D
 
     channel = limited.connect()
     with suppress(WorkerDied):
-        channel.call(LoadRequest(spelling=str(shard.parent)), timeout_s=30, on_progress=kill)
+        channel.call(LoadRequest(spelling=str(shard.parent)), timeout_s=60, on_progress=kill)
     for one in limited.status().residencies:  # it was faster than the signal
         channel.call(ReleaseRequest(residency=one.view.residency))
     channel.close()

@@ -101,7 +101,7 @@ def test_a_server_killed_during_a_load_takes_its_worker_with_it(daemon: DaemonPr
             daemon.kill()
 
     with pytest.raises(DaemonUnreachable):
-        channel.call(LoadRequest(spelling=str(path)), timeout_s=30, on_progress=on_progress)
+        channel.call(LoadRequest(spelling=str(path)), timeout_s=60, on_progress=on_progress)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
     daemon.start()
     assert len(daemon.events("load.started")) == len(daemon.events("residency.lost")) == 1

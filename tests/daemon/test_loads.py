@@ -130,7 +130,7 @@ def stop_in_phase(daemon: DaemonProcess, path: Path, phase: str, act: Callable[[
             os.kill(worker, signal.SIGCONT)
 
     try:
-        channel.call(LoadRequest(spelling=str(path)), timeout_s=30, on_progress=on_progress)
+        channel.call(LoadRequest(spelling=str(path)), timeout_s=60, on_progress=on_progress)
     except WcacheError as error:
         return error
     finally:

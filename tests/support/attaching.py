@@ -53,7 +53,7 @@ def hash_now(channel: Channel, path: str | Path) -> Fingerprint:
         while len(fds) > MAX_FDS:
             channel.send(HashRequest(spelling=str(path), location=location, more=True), fds[:MAX_FDS])
             del fds[:MAX_FDS]
-        reply = channel.call(HashRequest(spelling=str(path), location=location), fds, timeout_s=30)
+        reply = channel.call(HashRequest(spelling=str(path), location=location), fds, timeout_s=60)
     assert isinstance(reply, Hashed)
     return reply.fingerprint
 

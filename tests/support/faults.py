@@ -50,7 +50,7 @@ def memory_file_of(pid: int) -> Path | None:
 def turn_a_byte(worker: int, offset: int) -> None:
     """In the memory that it fills, behind what it has hashed: it reads one chunk ahead of the one it hashes, so with a third one begun
     the first is done."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     memory: Path | None = None
     while memory is None or memory.stat().st_blocks * 512 <= 2 * _CHUNK_BYTES:
         assert time.monotonic() < deadline
