@@ -180,7 +180,7 @@ class DaemonProcess:
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def connect(self) -> Channel:
-        return Channel.connect(self.settings.socket_path)
+        return Channel.connect(self.settings.socket_path, connect_timeout_s=PATIENCE_S, handshake_timeout_s=PATIENCE_S)
 
     def load(self, spelling: str | Path) -> Loaded:
         channel = self.connect()
