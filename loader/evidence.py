@@ -18,7 +18,15 @@ from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
 from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts, serves_device
-from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, NoRoom, RequestRefused
+from wcache.core.model.errors import (
+    CheckpointChanged,
+    CheckpointInvalid,
+    CheckpointUnreadable,
+    EvidenceUnavailable,
+    NoRoom,
+    RequestRefused,
+    WorkerDied,
+)
 from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Fingerprint, Location
 from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier
@@ -351,7 +359,7 @@ class _Gathering:
         try:
             spelling = recordable(absolute_spelling(self.spelling))
             found = self.session.hash(spelling, location, descriptors, self.on_progress)
-        except (EvidenceUnavailable, NoRoom, RequestRefused) as error:
+        except (EvidenceUnavailable, NoRoom, RequestRefused, WorkerDied) as error:
             self.note = f"the daemon could not hash it: {error.what}"
             return
         if found.location is not None:

@@ -289,9 +289,10 @@ class Segments(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Done(Message, frozen=True, kw_only=True, tag=True):
-    """The request was carried out; `seq` of the event that says so."""
+    """The request was carried out; `seq` of the event that says so, and the whole id of a residency that was asked for by its beginning."""
 
     seq: int | None = None
+    residency: str = ""
 
 
 class Publishing(Message, frozen=True, kw_only=True, tag=True):

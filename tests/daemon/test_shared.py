@@ -171,7 +171,7 @@ _CLAIMS = """
 channel = Channel.connect(settings.socket_path, daemon_uid=0)
 def answer(message, fds=()):
     try:
-        return channel.call(message, fds, timeout_s=10)
+        return channel.call(message, fds, timeout_s=60)
     except WcacheError as error:
         return error
 names = sorted(os.listdir({secret!r}))
@@ -355,7 +355,7 @@ tell(second=release({str(spare)!r}, {resident!r}))
         assert json.loads(process.stdout.readline()) == {"first": "leased"}
         mapped.close()
         wait_until(lambda: not daemon.status().leases)
-        out, err = process.communicate("\n", timeout=30)
+        out, err = process.communicate("\n", timeout=60)
         assert json.loads(out.splitlines()[-1]) == {"second": "Done"}, err
     finally:
         process.kill()
@@ -478,7 +478,7 @@ except WcacheError as error:
         wait_until(lambda: daemon.pid not in (0, before))
         wait_until(lambda: _answers(daemon))
         assert [lease.attach for lease in daemon.status().leases] == [attach]
-        out, err = process.communicate("\n", timeout=30)
+        out, err = process.communicate("\n", timeout=60)
         assert json.loads(out.splitlines()[-1]) == {"answer": "not_owner"}, err
         wait_until(lambda: not daemon.status().leases)
     finally:
