@@ -68,6 +68,9 @@ ATTACH: Table = {
     "map.completed:zero_copy": (False, {"granted": "mapped"}),
     "map.completed:copy": (False, {"granted": "copied"}),
     "map.failed": (False, {"granted": "map failed"}),
+    # A lease that is paused is still that lease: what is resumed is the same memory.
+    "map.paused": (False, _stay("mapped")),
+    "map.resumed": (False, _stay("mapped")),
     "lease.ended": (False, {"granted": "ended early", "mapped": "ended", "copied": "ended"}),
     "fallback.completed": (False, {"decided fallback": "fell back"}),
     "fallback.failed": (False, {"decided fallback": "fallback failed"}),
