@@ -20,6 +20,7 @@ from wcache.core.model.vocabulary import REASON_TEXT, Mode, Outcome, Reason, Tie
 from wcache.core.settings import Settings
 from wcache.loader import log
 from wcache.loader.mapping import Segment, ShardMap
+from wcache.loader.modules import fill
 from wcache.loader.packed import Packed, PackedMemory
 from wcache.loader.question import Question
 from wcache.loader.record import record_event
@@ -144,6 +145,14 @@ class Attachment:
             raise
         self.report_mapped((time.monotonic() - began) * 1000)
         return found
+
+    def into(self, module: torch.nn.Module) -> None:
+        """Put the granted processed weights into a module that was built on the meta device, by name, and record `map.completed`.
+
+        Parameters are mapped, buffers copied; ties are kept. Raises MissingTensor for what the module needs and nobody published,
+        MappingFailed for what does not fit it, and StrictMiss where that is the policy, all of them after recording it.
+        """
+        fill(module, self)
 
     def report_mapped(self, ms: float, *, mode: Mode = Mode.ZERO_COPY) -> None:
         """`map.completed` for everything that was granted: in place but for the misaligned tensors, or (`copy`) all copied."""

@@ -30,12 +30,16 @@ from wcache.core.wire.messages import (
     Hashed,
     HashRequest,
     Known,
+    Loaded,
     Lookup,
     Message,
     Observe,
     Progress,
     Prove,
     Proved,
+    Publish,
+    PublishBegin,
+    Publishing,
     SegmentManifest,
     Segments,
     Status,
@@ -46,6 +50,7 @@ from wcache.loader.packed import Packed, take_packed
 
 # A hash reports progress all the time; this is only for how long it may be silent (a queue behind another one, a stalled disk).
 _HASH_SILENCE_S = 120.0
+_PUBLISH_SILENCE_S = 120.0  # the same of a publish, which may wait for room or for another one
 _PROOF_SILENCE_S = 40.0  # longer than the server gives its worker
 _SETTLE_S = 2.0  # the reply to a report was due long ago when somebody looks for it
 
@@ -142,6 +147,15 @@ class Session:
             _close_all([descriptor for _, descriptor in received])
             raise
         return _checked(decided, received, request.device)
+
+    def begin_publish(self, request: PublishBegin, on_progress: Callable[[Progress], None] | None = None) -> Publishing | Loaded:
+        """Ask for room; Loaded where equal weights are resident, perhaps after waiting for who publishes them now."""
+        reply = self._channel.call(request, timeout_s=_PUBLISH_SILENCE_S, on_progress=on_progress)
+        return reply if isinstance(reply, Loaded) else self._expect(Publishing, reply)
+
+    def publish(self, request: Publish, descriptors: Sequence[int], on_progress: Callable[[Progress], None] | None = None) -> Loaded:
+        """Hand the memory over and wait until it is resident."""
+        return self._expect(Loaded, self._channel.call(request, descriptors, timeout_s=_PUBLISH_SILENCE_S, on_progress=on_progress))
 
     def observe(self, event: Event, event_id: str) -> None:
         """Report what happened; returns when it is on record. What was told before must be settled.
