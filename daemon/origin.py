@@ -85,12 +85,12 @@ def _from_residency(server: Server, decided: AttachDecided, row: dict[str, objec
         why = f"the hit that the weights were read by was refuted (seq {row['proof_seq']})"
     elif row["mapped_bytes"] is None:
         why = "the attach never said that it had the weights"
-    elif held is None:
-        why = f"{load.residency}, which they were made from, is not of this daemon"
-    elif held.flaw or held.state is ResidencyState.SUSPECT:
+    elif held is not None and (held.flaw or held.state is ResidencyState.SUSPECT):
         why = f"{load.residency}, which they were made from, failed its own digests"
     recorded = [server.recorder.knowledge.fingerprint(name) for name in load.fingerprints]
-    served = msgspec.structs.replace(decided.asked, table_digest=load.table_digest, digest=load.weights_digest)
+    served = load.served  # a weaker hit does not make what was asked for the same
+    if decided.tier in (Tier.PINNED, Tier.CONTENT):
+        served = msgspec.structs.replace(decided.asked, table_digest=load.table_digest, digest=load.weights_digest)
     return Origin(
         served=served,
         weights_digest=load.weights_digest,
