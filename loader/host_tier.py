@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wcache.core.checkpoint.header import TensorEntry
+from wcache.core.memory.cuda import call, current
 from wcache.core.memory.packing import Placement, aligned
 from wcache.core.memory.views import block_tensors
 from wcache.core.model.errors import MappingFailed, NoRoom
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
     from wcache.core.memory.cuda import Device
 
-CHUNK_BYTES = 8 << 20
+# Pinning is slow (about 2 GB/s), so the ring is small; and what fits a core's cache is fetched from there, not from memory again.
+CHUNK_BYTES = 2 << 20
 THREADS_MAX = 16
 _CHUNKS = 2  # a thread: one is filled while the GPU fetches the other
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: torch's default stream is not waited for
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
 
 
 class Piece(NamedTuple):
@@ -141,76 +144,71 @@ def read_chunk(chunk: Chunk, into: memoryview) -> None:
 class _Ring:
     """Threads that take the chunks in turn. The first error ends all of them, and is raised when they have ended."""
 
-    def __init__(self, device: Device, address: int, chunks: Iterable[Chunk]) -> None:
+    def __init__(self, device: Device, address: int, chunks: Sequence[Chunk]) -> None:
         self._device = device
         self._address = address
         self._chunks = iter(chunks)
+        self._room_bytes = max((chunk.size_bytes for chunk in chunks), default=0)
+        self._threads = min(THREADS_MAX, len(os.sched_getaffinity(0)), len(chunks))
         self._lock = threading.Lock()
         self._errors: list[BaseException] = []
 
     def run(self) -> None:
-        count = min(THREADS_MAX, len(os.sched_getaffinity(0)))
-        threads = [threading.Thread(target=self._work, name="wcache-host-tier") for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self._errors:
-            raise self._errors[0]
+        if not self._threads:
+            return
+        with current(self._device):
+            pinned = int(call("cuMemHostAlloc", self._threads * _CHUNKS * self._room_bytes, _PORTABLE, where=str(self._device)))
+        try:
+            starts = range(pinned, pinned + self._threads * _CHUNKS * self._room_bytes, _CHUNKS * self._room_bytes)
+            threads = [threading.Thread(target=self._work, args=(start,), name="wcache-host-tier") for start in starts]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            if self._errors:
+                raise self._errors[0]
+        finally:
+            with current(self._device):
+                call("cuMemFreeHost", pinned)
 
     def _next(self) -> Chunk | None:
         with self._lock:
             return None if self._errors else next(self._chunks, None)
 
-    def _work(self) -> None:
-        from wcache.core.memory.cuda import current
-
+    def _work(self, start: int) -> None:
         try:
-            first = self._next()
-            if first is not None:
-                with current(self._device):
-                    self._send(first)
+            with current(self._device):
+                stream = call("cuStreamCreate", _NON_BLOCKING)
+                try:
+                    self._send([_Pinned(start + turn * self._room_bytes, self._room_bytes) for turn in range(_CHUNKS)], stream)
+                except BaseException as error:
+                    self._errors.append(error)  # before the clean-up can fail for the same reason
+                    raise
+                finally:
+                    call("cuStreamSynchronize", stream, where=str(self._device))  # what is under way must not lose its source
+                    call("cuStreamDestroy", stream)
         except BaseException as error:
             self._errors.append(error)
 
-    def _send(self, chunk: Chunk | None) -> None:
-        from wcache.core.memory.cuda import call
-
-        stream = call("cuStreamCreate", _NON_BLOCKING)
-        buffers: list[_Pinned] = []
-        try:
-            turn = 0
-            while chunk is not None:
-                if len(buffers) < _CHUNKS:
-                    buffers.append(_Pinned())
-                buffers[turn].send(chunk, self._address, stream)
-                turn = (turn + 1) % _CHUNKS
-                chunk = self._next()
-            call("cuStreamSynchronize", stream, where=str(self._device))
-        except BaseException as error:
-            self._errors.append(error)  # before the clean-up can fail for the same reason
-            raise
-        finally:
-            call("cuStreamSynchronize", stream)  # what is under way must not lose its source
-            for buffer in buffers:
-                buffer.close()
-            call("cuStreamDestroy", stream)
+    def _send(self, buffers: list[_Pinned], stream: Any) -> None:
+        turn = 0
+        while (chunk := self._next()) is not None:
+            buffers[turn].send(chunk, self._address, stream)
+            turn = (turn + 1) % _CHUNKS
+        for buffer in buffers:
+            buffer.close()
 
 
 class _Pinned:
-    """One chunk of host memory that the GPU reads by itself, and the event that says when it has."""
+    """Host memory for one chunk, which the GPU reads by itself, and the event that says when it has."""
 
-    def __init__(self) -> None:
-        from wcache.core.memory.cuda import call
-
-        self._address = int(call("cuMemHostAlloc", CHUNK_BYTES, 0))
+    def __init__(self, address: int, size_bytes: int) -> None:
+        self._address = address
+        self._view = memoryview((ctypes.c_char * size_bytes).from_address(address)).cast("B")
         self._event: Any = call("cuEventCreate", _NO_TIMING)
-        self._view = memoryview((ctypes.c_char * CHUNK_BYTES).from_address(self._address)).cast("B")
         self._sent = False
 
     def send(self, chunk: Chunk, base: int, stream: Any) -> None:
-        from wcache.core.memory.cuda import call
-
         if self._sent:
             call("cuEventSynchronize", self._event)
         read_chunk(chunk, self._view)
@@ -220,8 +218,7 @@ class _Pinned:
         self._sent = True
 
     def close(self) -> None:
-        from wcache.core.memory.cuda import call
-
-        self._view.release()
+        """Once the GPU has fetched what was sent last."""
+        if self._sent:
+            call("cuEventSynchronize", self._event)
         call("cuEventDestroy", self._event)
-        call("cuMemFreeHost", self._address)
