@@ -64,6 +64,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+_decode = msgspec.msgpack.Decoder(Table).decode
+
+
 def seal(table: Table, name: str) -> tuple[int, int]:
     """A sealed memory file with the table: (descriptor, size in bytes). The caller closes it."""
     body = msgspec.msgpack.encode(table)
@@ -85,7 +88,7 @@ def read(fd: int, size_bytes: int, *, memory_bytes: int, name: str = "table") ->
         raise MappingFailed(f"a table of {size_bytes} bytes is over the cap of {MAX_BYTES}", where=name)
     memfd.check_sealed(fd, size_bytes, name=name)
     try:
-        table = msgspec.msgpack.decode(os.pread(fd, size_bytes, 0), type=Table)
+        table = _decode(os.pread(fd, size_bytes, 0))
     except msgspec.MsgspecError as error:
         raise MappingFailed(f"the table cannot be read: {error}", where=name) from None
     if table.version != VERSION:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.memory.dtypes import torch_dtype, torch_shape
-from wcache.core.memory.packing import Placement, check_inside
+from wcache.core.memory.packing import Item, Placement, check_inside, pack
 from wcache.core.memory.vmm import COPY_REMEDY, Mapping
 from wcache.core.model.errors import MappingFailed, Unsupported
 
@@ -64,6 +64,14 @@ def host_tensors(memory: Any, placements: Iterable[Placement]) -> dict[str, torc
     import torch
 
     return block_tensors(torch.frombuffer(memory, dtype=torch.uint8), placements)
+
+
+def warm_up(place: torch.device) -> None:
+    """The first use of each of torch's operations costs a process up to a millisecond; spend that while the daemon is being asked."""
+    import torch
+
+    plan = pack(Item(str(number), "BF16", (1, 256), 512) for number in range(2))
+    block_tensors(torch.empty(plan.size_bytes, dtype=torch.uint8, device=place), plan.placements)
 
 
 def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
