@@ -85,7 +85,7 @@ def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[
     by_name: dict[str, Placement] = {}
     for place in places:
         by_name[place.name] = place
-        owner = by_name.get(place.same_as)
+        owner = by_name.get(place.same_as) if place.same_as else None
         if owner is None or (owner.shape, owner.strides, owner.dtype) != (place.shape, place.strides, place.dtype):
             alike.setdefault((place.dtype, place.shape, place.strides), []).append(place)
     found: dict[str, torch.Tensor] = {}
