@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from wcache.core.wire.messages import Progress
 from wcache.loader import log
 from wcache.loader.attachment import Attachment as Attachment
 from wcache.loader.attachment import settle_reports as settle_reports
-from wcache.loader.device import visible_gpu
+from wcache.loader.device import visible_gpu, warm_up
 from wcache.loader.evidence import Gathered, gather
 from wcache.loader.question import Question, make_question, request_of
 from wcache.loader.record import decided_event, record_miss
@@ -71,17 +72,22 @@ def attach(
     )  # fmt: skip
     session: Session | None = None
     gathered: Gathered | None = None
+    gpu: Device | None = None
+    warming: threading.Thread | None = None
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
         gpu = visible_gpu(question.device)
         if gpu is not None:
             question = msgspec.structs.replace(question, device=gpu.uuid)
+            warming = warm_up(gpu)
         session = Session(settings.socket_path, settings.daemon_uid)
         gathered = gather(session, question, settings, reader=Reader(), on_progress=on_progress)
         gathered = _with_room(gathered, question, gpu, settings)
         attach_id = gathered.offer.attach if gathered.offer else ""
         answer = session.decide(attach_id, gathered.request, gathered.decision, gathered.evidence)
+        if warming is not None:
+            warming.join()
     except UsageError:
         if session is not None:
             session.close()
@@ -89,7 +95,7 @@ def attach(
     except WcacheError as error:
         if session is not None:
             session.close()
-        return decide_alone(question, settings, gathered, error)
+        return decide_alone(question, settings, gathered, error, gpu)
     except BaseException:
         if session is not None:
             session.close()
@@ -158,7 +164,9 @@ def resolve_settings(settings: Settings | None, overrides: Mapping[str, Any]) ->
     return load_settings({"WCACHE_CONFIG": os.devnull}, **{**places, **policy, **given})
 
 
-def decide_alone(question: Question, settings: Settings, gathered: Gathered | None, error: WcacheError) -> Attachment:
+def decide_alone(
+    question: Question, settings: Settings, gathered: Gathered | None, error: WcacheError, gpu: Device | None = None
+) -> Attachment:
     """The decision where no server could make it: a miss, recorded by this process."""
     if isinstance(error, DaemonUnreachable):
         reason = Reason(error.reason)
@@ -185,6 +193,7 @@ def decide_alone(question: Question, settings: Settings, gathered: Gathered | No
         seq=seq,
         idle_bytes=0,
         session=None,
+        gpu=gpu,
     )
     attachment.miss("")
     return attachment

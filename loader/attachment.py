@@ -187,6 +187,7 @@ class Attachment:
         Each call maps anew: writes through an earlier call's tensors are not seen. In mode copy the first call also ends the lease, and
         asks for the release. Raises NoRoom and MappingFailed, after recording it.
         """
+        self._require_mapped()
         try:
             taken = take(self)
         except WcacheError as error:

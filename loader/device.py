@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+import threading
+from contextlib import suppress
+from typing import Any
 
+from wcache.core.memory import cuda, views
+from wcache.core.memory.cuda import Device
 from wcache.core.memory.device import parse_device
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import NotFound, Unsupported
-
-if TYPE_CHECKING:
-    from wcache.core.memory.cuda import Device
 
 _NOWHERE = "meta"  # torch's device without memory: whatever is moved there was looked at on the host
 
@@ -19,6 +20,22 @@ def named_device(device: object) -> str:
     """What a person, or torch, calls a device, as one word: `cpu`, `cuda:1`, a UUID. None is the host, a number is that GPU's."""
     text = str(device if device is not None else HOST).strip()
     return HOST if text.split(":", 1)[0] in (HOST, _NOWHERE) else text
+
+
+def warm_up(gpu: Device) -> threading.Thread | None:
+    """Has torch use its operations on that GPU for the first time, beside whatever the caller does until it joins the thread; None where
+    torch is not here."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return None
+
+    def use() -> None:
+        with suppress(Exception):  # what is wrong with the GPU is told where it is needed
+            views.warm_up(torch.device("cuda", gpu.ordinal))
+
+    thread = threading.Thread(target=use, name="wcache-warm-up", daemon=True)
+    thread.start()
+    return thread
 
 
 def visible_gpu(name: str) -> Device | None:
@@ -32,13 +49,9 @@ def visible_gpu(name: str) -> Device | None:
     wanted = parse_device(name)
     torch: Any = sys.modules.get("torch")
     if torch is not None:
-        from wcache.core.memory.views import check_torch
-
-        check_torch()
+        views.check_torch()
         if name == "cuda" and torch.cuda.is_initialized():
             wanted = parse_device(f"cuda:{torch.cuda.current_device()}")
-    from wcache.core.memory import cuda
-
     try:
         return cuda.find(wanted)
     except NotFound as error:

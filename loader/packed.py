@@ -117,8 +117,8 @@ class PackedMemory:
 
     def bytes(self) -> torch.Tensor:
         """All of it as one tensor of bytes."""
-        whole = Placement("", "U8", (self.size_bytes,), 0, self.size_bytes)
-        return self.tensors([whole])[""]
+        whole = Placement("all", "U8", (self.size_bytes,), 0, self.size_bytes)
+        return self.tensors([whole])["all"]
 
     def tensors(self, placements: Iterable[Placement] | None = None) -> dict[str, torch.Tensor]:
         """A tensor for each place, all of the table's by default; views of one mapping. Raises MappingFailed, Unsupported."""

@@ -21,7 +21,7 @@ import safetensors
 from wcache.core.checkpoint.header import Header, TensorEntry, read_header
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
-from wcache.core.model.vocabulary import Reason, Tier
+from wcache.core.model.vocabulary import Mode, Reason, Tier
 from wcache.loader import copies
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
 from wcache.loader.device import named_device
@@ -206,7 +206,9 @@ class _Mapped:
 
     def close(self) -> None:
         """Of copies: this file's are complete."""
-        if self._copies:
+        if self._copies and not self._attachment.copies:
+            self._attachment.report_mapped(self._ms, mode=Mode.COPY)
+        elif self._copies:
             size_bytes = sum(entry.size_bytes for entry in self._entries.values())
             copies.note(self._attachment, Path(self._path).name, copies.FileCopy(len(self._entries), size_bytes, self._ms))
 
@@ -243,11 +245,10 @@ class _Mapped:
         return self.placed(self.resident(name))
 
     def get_all(self) -> dict[str, Any]:
-        """Every tensor of the file; for a GPU that is fed from the host all at once, as fast as its bus is."""
-        attachment = self._attachment
-        if not (self._torch and attachment.gpu is not None and attachment.packed is None):
+        """Every tensor of the file; copies are made all at once, on a GPU as fast as its bus is."""
+        if not self._torch or not self._attachment.copies:
             return {name: self.get(name) for name in self.names}
-        taken = take(attachment, self._entries.keys())
+        taken = take(self._attachment, self._entries.keys())
         self._ms += taken.ms
         return {name: taken.tensors[name] for name in self.names}
 
@@ -286,6 +287,8 @@ class _Disk:
         self._read_bytes = 0
         self._seconds = 0.0
         self._open = True
+        if attachment.gpu is not None:
+            device = f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
         more = {} if backend == "mmap" else {"backend": backend}
         try:
             self._file: Any = self._timed(lambda: safetensors.safe_open(path, framework=framework, device=device, **more))  # type: ignore[no-untyped-call, unused-ignore]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import time
 from collections.abc import Mapping
@@ -227,9 +228,12 @@ def _from_disk(
 ) -> tuple[Any, Any]:
     began = time.monotonic()
     try:
+        place = f"cuda:{attachment.gpu.ordinal}" if attachment.gpu is not None else device
+        if named_device(place) != HOST and importlib.util.find_spec("accelerate") is not None:
+            words = {**words, "device_map": {"": place}}
         model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
-        if named_device(device) != HOST:
-            model.to(f"cuda:{device}" if isinstance(device, int) else device)
+        if named_device(place) != HOST:
+            model.to(place)
         _require_complete(info, words, os.fspath(checkpoint))
     except BaseException as error:
         attachment.fallback_failed(error)
