@@ -61,11 +61,11 @@ class Maps:
                     f"this process has changed up to {own_bytes} bytes of its mapped weights in place, which a pause would lose",
                     remedy="copy a tensor before changing it (`tensor.clone()`), or attach with mode `copy`",
                 )
+            self.paused = True  # also where it breaks off: `resume` brings everything back
             for mapping in gpu:
                 mapping.pause()
             for begin, size_bytes, _ in host.values():
                 span.give_back(begin, size_bytes)
-            self.paused = True
             return _total_bytes(host, gpu)
 
     def resume(self) -> int:

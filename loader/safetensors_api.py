@@ -317,7 +317,7 @@ class _Disk:
         began = time.monotonic()
         try:
             found = read()
-        except OSError as error:
+        except (OSError, RuntimeError, AssertionError, MemoryError) as error:  # torch's too: no CUDA, no room on the GPU
             self._failed(error)
             raise
         self._seconds += time.monotonic() - began

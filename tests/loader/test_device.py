@@ -12,9 +12,10 @@ from support.ledgers import Record
 
 from wcache.core.memory import cuda
 from wcache.core.model.errors import StrictMiss, Unsupported, UsageError
-from wcache.core.model.events import AttachDecided
+from wcache.core.model.events import AttachDecided, FallbackFailed
 from wcache.core.model.vocabulary import Reason
 from wcache.core.settings import Settings
+from wcache.loader import load_file
 from wcache.loader.attach import attach
 from wcache.loader.device import named_device, visible_gpu
 
@@ -65,6 +66,15 @@ def test_a_gpu_where_there_is_none_is_unsupported_and_says_why(settings: Setting
     decided = record.last(AttachDecided)
     assert not found.hit and decided.reason == "unsupported"
     assert any(word in decided.detail for word in ("no CUDA", "cuda-bindings", "no NVIDIA driver", "no GPU")), decided.detail
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch has CUDA")
+def test_where_not_even_the_disk_load_can_reach_the_device_that_is_recorded(settings: Settings, record: Record, disk_path: Path) -> None:
+    place = make_checkpoint(disk_path / "m")
+    with pytest.raises((AssertionError, RuntimeError)):
+        load_file(place / "model.safetensors", "cuda:0", settings=settings)
+    assert record.last(AttachDecided).reason == "unsupported"
+    assert "CUDA" in record.last(FallbackFailed).message
 
 
 def test_a_torch_for_amd_calls_its_gpus_cuda_and_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
