@@ -35,6 +35,7 @@ class Packed:
         self.memory_bytes = memory_bytes
         self.device = device
         self.name = name
+        self._headers: dict[str, Header] | None = None
 
     @property
     def data_bytes(self) -> int:
@@ -43,7 +44,9 @@ class Packed:
 
     def headers(self) -> dict[str, Header]:
         """Of the files that raw weights came from, by name; none of processed weights. Raises MappingFailed for one that is no header."""
-        return {shard.name: _header_of(shard) for shard in self.table.shards}
+        if self._headers is None:
+            self._headers = {shard.name: _header_of(shard) for shard in self.table.shards}
+        return self._headers
 
     def close(self) -> None:
         if self.descriptor >= 0:

@@ -184,7 +184,7 @@ class _Mapped:
         self._attachment = attachment
         self._path = path
         self._torch = in_torch
-        self._device = device
+        self._device = device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # torch knows no UUIDs
         self._copies = attachment.copies or str(device) == "meta"
         header = _resident_header(attachment, Path(path).name)
         self._home: dict[str, ShardMap] = {}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from wcache.core.memory.views import block_tensors
-from wcache.loader.mapping import ShardMap
+from wcache.loader.mapping import Segment, ShardMap
 from wcache.loader.packed import PackedMemory
 from wcache.loader.room import check_room
 
@@ -37,11 +37,16 @@ def take(attachment: Attachment, names: Collection[str] | None = None) -> Taken:
 
         found = copy_to_gpu(attachment.segments.values(), attachment.gpu, names)
     else:
-        maps = shards = tuple(attachment.shard(name) for name in attachment.segments)
+        wanted = [name for name, segment in attachment.segments.items() if names is None or _has_any(segment, names)]
+        maps = shards = tuple(attachment.shard(name) for name in wanted)
         found = _from_shards(shards, names, copy=attachment.copies)
     if attachment.copies:
         maps = ()
     return Taken(found, maps, (time.monotonic() - began) * 1000)
+
+
+def _has_any(segment: Segment, names: Collection[str]) -> bool:
+    return any(entry.name in names for entry in segment.header.tensors)
 
 
 def _from_memory(memory: PackedMemory, names: Collection[str] | None, *, copy: bool) -> dict[str, torch.Tensor]:

@@ -17,6 +17,7 @@ from wcache.core.model.vocabulary import Reason
 from wcache.core.settings import Settings
 from wcache.loader import load_file
 from wcache.loader.attach import attach
+from wcache.loader.check import check
 from wcache.loader.device import named_device, visible_gpu
 
 PLATFORMS = {"xpu:0": "XPU", "mps": "macOS", "hip:1": "ROCm", "rocm": "ROCm", "npu": "NPU", "hpu": "Gaudi"}
@@ -75,6 +76,12 @@ def test_where_not_even_the_disk_load_can_reach_the_device_that_is_recorded(sett
         load_file(place / "model.safetensors", "cuda:0", settings=settings)
     assert record.last(AttachDecided).reason == "unsupported"
     assert "CUDA" in record.last(FallbackFailed).message
+
+
+@pytest.mark.parametrize("device", ["xpu", "mps:0"])
+def test_a_check_says_of_another_platform_what_an_attach_would(settings: Settings, disk_path: Path, device: str) -> None:
+    found = check(make_checkpoint(disk_path / "m"), settings, device=device)
+    assert found.reason is Reason.UNSUPPORTED and "not on" in found.detail
 
 
 def test_a_torch_for_amd_calls_its_gpus_cuda_and_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
