@@ -91,6 +91,7 @@ def measure(rounds: int, *, sweep: bool) -> list[dict[str, Any]]:
                 value = _median(lambda: through_plan(segments, device, size_bytes))
                 rows.append(_row(f"ring of {threads} threads, chunks of {chunk_mib:g} MiB", value, "GB/s"))
         host_tier.CHUNK_BYTES, host_tier.THREADS_MAX = shipped
+        rows += pinning(device)
     return rows
 
 
@@ -109,6 +110,30 @@ def through_plan(segments: list[Any], device: Any, size_bytes: int) -> float:
     del block
     torch.cuda.empty_cache()
     return size_bytes / seconds / 1e9
+
+
+def pinning(device: Any) -> list[dict[str, Any]]:
+    """What 64 MiB of pinned memory cost, by the driver's own allocation and by registering."""
+    import mmap
+
+    from wcache.core.memory.cuda import call, current
+    from wcache.loader.host_tier import _pinned
+
+    size_bytes = 64 << 20
+    with current(device):
+        began = time.perf_counter()
+        allocated = call("cuMemHostAlloc", size_bytes, 1)
+        allocating_s = time.perf_counter() - began
+        call("cuMemFreeHost", allocated)
+    began = time.perf_counter()
+    ring = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    ring.madvise(mmap.MADV_HUGEPAGE)
+    with _pinned(ring, device):
+        registering_s = time.perf_counter() - began
+    return [
+        _row("pinning 64 MiB: cuMemHostAlloc", allocating_s * 1e3, "ms"),
+        _row("pinning 64 MiB: cuMemHostRegister of huge pages", registering_s * 1e3, "ms"),
+    ]
 
 
 def sealed_shards() -> list[Any]:

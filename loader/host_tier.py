@@ -6,9 +6,11 @@ pread(2) into a pinned chunk needs no mapping of the shard and no page faults, a
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wcache.core.checkpoint.header import TensorEntry
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 
     from wcache.core.memory.cuda import Device
 
-# Pinning is slow (about 2 GB/s), so the ring is small; and what fits a core's cache is fetched from there, not from memory again.
+# The ring is small: pinning takes time, and what fits a core's cache is fetched from there, not from memory again.
 CHUNK_BYTES = 2 << 20
 THREADS_MAX = 16
 _CHUNKS = 2  # a thread: one is filled while the GPU fetches the other
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: torch's default stream is not waited for
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
-_PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
+_PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE
 
 
 class Piece(NamedTuple):
@@ -156,31 +158,31 @@ class _Ring:
     def run(self) -> None:
         if not self._threads:
             return
-        with current(self._device):
-            pinned = int(call("cuMemHostAlloc", self._threads * _CHUNKS * self._room_bytes, _PORTABLE, where=str(self._device)))
-        try:
-            starts = range(pinned, pinned + self._threads * _CHUNKS * self._room_bytes, _CHUNKS * self._room_bytes)
-            threads = [threading.Thread(target=self._work, args=(start,), name="wcache-host-tier") for start in starts]
+        each_bytes = _CHUNKS * self._room_bytes
+        ring = mmap.mmap(-1, self._threads * each_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):  # a kernel without huge pages
+            ring.madvise(mmap.MADV_HUGEPAGE)
+        view = memoryview(ring)
+        parts = [view[start : start + each_bytes] for start in range(0, len(ring), each_bytes)]
+        with _pinned(ring, self._device):
+            threads = [threading.Thread(target=self._work, args=(part,), name="wcache-host-tier") for part in parts]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            if self._errors:
-                raise self._errors[0]
-        finally:
-            with current(self._device):
-                call("cuMemFreeHost", pinned)
+        if self._errors:
+            raise self._errors[0]
 
     def _next(self) -> Chunk | None:
         with self._lock:
             return None if self._errors else next(self._chunks, None)
 
-    def _work(self, start: int) -> None:
+    def _work(self, part: memoryview) -> None:
         try:
             with current(self._device):
                 stream = call("cuStreamCreate", _NON_BLOCKING)
                 try:
-                    self._send([_Pinned(start + turn * self._room_bytes, self._room_bytes) for turn in range(_CHUNKS)], stream)
+                    self._send([_Buffer(part[start:][: self._room_bytes]) for start in range(0, len(part), self._room_bytes)], stream)
                 except BaseException as error:
                     self._errors.append(error)  # before the clean-up can fail for the same reason
                     raise
@@ -190,21 +192,36 @@ class _Ring:
         except BaseException as error:
             self._errors.append(error)
 
-    def _send(self, buffers: list[_Pinned], stream: Any) -> None:
-        turn = 0
-        while (chunk := self._next()) is not None:
-            buffers[turn].send(chunk, self._address, stream)
-            turn = (turn + 1) % _CHUNKS
-        for buffer in buffers:
-            buffer.close()
+    def _send(self, buffers: list[_Buffer], stream: Any) -> None:
+        try:
+            turn = 0
+            while (chunk := self._next()) is not None:
+                buffers[turn].send(chunk, self._address, stream)
+                turn = (turn + 1) % len(buffers)
+        finally:
+            for buffer in buffers:
+                buffer.close()
 
 
-class _Pinned:
+@contextmanager
+def _pinned(ring: mmap.mmap, device: Device) -> Iterator[None]:
+    """Registered memory, since the driver takes far longer to allocate pinned memory of its own."""
+    address = ctypes.addressof(ctypes.c_char.from_buffer(ring))
+    with current(device):
+        call("cuMemHostRegister", address, len(ring), _PORTABLE, where=str(device))
+    try:
+        yield
+    finally:
+        with current(device):
+            call("cuMemHostUnregister", address)
+
+
+class _Buffer:
     """Host memory for one chunk, which the GPU reads by itself, and the event that says when it has."""
 
-    def __init__(self, address: int, size_bytes: int) -> None:
-        self._address = address
-        self._view = memoryview((ctypes.c_char * size_bytes).from_address(address)).cast("B")
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(view))
         self._event: Any = call("cuEventCreate", _NO_TIMING)
         self._sent = False
 
