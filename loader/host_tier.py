@@ -31,7 +31,7 @@ CHUNK_BYTES = 2 << 20
 THREADS_MAX = 16
 _CHUNKS = 2  # a thread: one is filled while the GPU fetches the other
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: torch's default stream is not waited for
-_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_EVENT = 3  # CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING: who waits leaves its core to a thread that reads
 _PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE
 
 
@@ -222,7 +222,7 @@ class _Buffer:
     def __init__(self, view: memoryview) -> None:
         self._view = view
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(view))
-        self._event: Any = call("cuEventCreate", _NO_TIMING)
+        self._event: Any = call("cuEventCreate", _EVENT)
         self._sent = False
 
     def send(self, chunk: Chunk, base: int, stream: Any) -> None:
