@@ -5,27 +5,33 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from wcache.core.checkpoint.reader import Reader
-from wcache.core.model.decide import decide
-from wcache.core.model.errors import DaemonUnreachable, LedgerError, MappingFailed, NoRoom, UsageError, WcacheError
+from wcache.core.model.decide import HOST, decide
+from wcache.core.model.errors import DaemonUnreachable, LedgerError, MappingFailed, NoRoom, Unsupported, UsageError, WcacheError
 from wcache.core.model.events import Engine, Ranks
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Kind, Reason
+from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
 from wcache.core.settings import Settings, load_settings
 from wcache.core.wire.messages import Progress
 from wcache.loader import log
 from wcache.loader.attachment import Attachment as Attachment
 from wcache.loader.attachment import settle_reports as settle_reports
+from wcache.loader.device import visible_gpu, warm_up
 from wcache.loader.evidence import Gathered, gather
 from wcache.loader.question import Question, make_question, request_of
 from wcache.loader.record import decided_event, record_miss
+from wcache.loader.room import check_room
 from wcache.loader.session import Session
+
+if TYPE_CHECKING:
+    from wcache.core.memory.cuda import Device
 
 _PLACES = ("runtime_dir", "state_dir", "ledger", "daemon_uid")
 SETTING_NAMES = frozenset((*_PLACES, *Policy.__struct_fields__))
@@ -37,10 +43,12 @@ def attach(
     *,
     revision: str | None = None,
     settings: Settings | None = None,
-    device: str = "cpu",
+    device: object = HOST,
     dtype: str | None = None,
     kind: Kind | str = Kind.RAW,
     config: Mapping[str, str] | None = None,
+    mode: Mode | str | None = None,
+    release: bool = True,
     engine: Engine | str = "python",
     ranks: Ranks | None = None,
     launch: str | None = None,
@@ -51,24 +59,35 @@ def attach(
     """Decide one attach and record it. `hit` of the result says whether there are weights; else the caller reads the disk and tells
     the result how that went (`fell_back`, `fallback_failed`).
 
-    `dtype` is a safetensors name ("BF16"). `is_file`: `checkpoint` names one safetensors file; the whole that it is a shard of is
-    attached. `overrides` are settings (`accept`, `on_miss`, `runtime_dir`, ...). Raises StrictMiss under `on_miss="strict"`, UsageError
-    for settings that cannot be meant, never anything else.
+    `device` is `cpu`, or a GPU as torch or `nvidia-smi -L` names it; one without the weights is fed from host memory. `dtype` is a
+    safetensors name ("BF16"). `mode` copy: the engine gets memory of its own, after which the daemon is asked to release the weights,
+    unless `release` is false. `is_file`: `checkpoint` names one safetensors file; the whole that it is a shard of is attached.
+    `overrides` are settings (`accept`, `on_miss`, `runtime_dir`, ...). Raises StrictMiss under `on_miss="strict"`, UsageError for what
+    cannot be meant, never anything else.
     """
     settings = resolve_settings(settings, overrides)
     question = make_question(
-        checkpoint, revision=revision, device=device, dtype=dtype, kind=kind, config=config, engine=engine, ranks=ranks, launch=launch,
-        is_file=is_file,
+        checkpoint, revision=revision, device=device, dtype=dtype, kind=kind, config=config, mode=mode, engine=engine, ranks=ranks,
+        launch=launch, is_file=is_file,
     )  # fmt: skip
     session: Session | None = None
     gathered: Gathered | None = None
+    gpu: Device | None = None
+    warming: threading.Thread | None = None
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
+        gpu = visible_gpu(question.device)
+        if gpu is not None:
+            question = msgspec.structs.replace(question, device=gpu.uuid)
+            warming = warm_up(gpu)
         session = Session(settings.socket_path, settings.daemon_uid)
         gathered = gather(session, question, settings, reader=Reader(), on_progress=on_progress)
+        gathered = _with_room(gathered, question, gpu, settings)
         attach_id = gathered.offer.attach if gathered.offer else ""
         answer = session.decide(attach_id, gathered.request, gathered.decision, gathered.evidence)
+        if warming is not None:
+            warming.join()
     except UsageError:
         if session is not None:
             session.close()
@@ -76,7 +95,7 @@ def attach(
     except WcacheError as error:
         if session is not None:
             session.close()
-        return decide_alone(question, settings, gathered, error)
+        return decide_alone(question, settings, gathered, error, gpu)
     except BaseException:
         if session is not None:
             session.close()
@@ -94,6 +113,8 @@ def attach(
         session=session,
         segments=answer.segments,
         packed=answer.packed,
+        gpu=gpu,
+        release=release,
     )
     if answer.problem is not None:
         attachment.map_failed(answer.problem)
@@ -106,6 +127,26 @@ def attach(
     else:
         attachment.miss(gathered.note)
     return attachment
+
+
+def _with_room(gathered: Gathered, question: Question, gpu: Device | None, settings: Settings) -> Gathered:
+    """The decision as it is with a look at the memory for the copy: where that is short, nothing is granted in the first place.
+
+    Of single files only their own tensors are copied; those are weighed when they are.
+    """
+    decision, request = gathered.decision, gathered.request
+    views = gathered.offer.residencies if gathered.offer else ()
+    chosen = next((view for view in views if view.residency == decision.residency), None)
+    if decision.outcome is not Outcome.HIT or chosen is None or question.is_file:
+        return gathered
+    if request.mode is not Mode.COPY and chosen.device == request.device:
+        return gathered
+    try:
+        check_room(chosen.bytes, gpu)
+    except NoRoom as error:
+        request = msgspec.structs.replace(request, obstacle=Reason.NO_ROOM, obstacle_detail=error.diagnostics())
+        return gathered._replace(request=request, decision=decide((), (), request, settings.policy, time.time_ns()))
+    return gathered
 
 
 def resolve_settings(settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
@@ -123,7 +164,9 @@ def resolve_settings(settings: Settings | None, overrides: Mapping[str, Any]) ->
     return load_settings({"WCACHE_CONFIG": os.devnull}, **{**places, **policy, **given})
 
 
-def decide_alone(question: Question, settings: Settings, gathered: Gathered | None, error: WcacheError) -> Attachment:
+def decide_alone(
+    question: Question, settings: Settings, gathered: Gathered | None, error: WcacheError, gpu: Device | None = None
+) -> Attachment:
     """The decision where no server could make it: a miss, recorded by this process."""
     if isinstance(error, DaemonUnreachable):
         reason = Reason(error.reason)
@@ -131,6 +174,8 @@ def decide_alone(question: Question, settings: Settings, gathered: Gathered | No
         reason = Reason.LEDGER_UNAVAILABLE
     elif isinstance(error, NoRoom):
         reason = Reason.NO_ROOM
+    elif isinstance(error, Unsupported):
+        reason = Reason.UNSUPPORTED
     else:
         reason = Reason.PROTOCOL_ERROR
     request = gathered.request if gathered else request_of(question)
@@ -148,6 +193,7 @@ def decide_alone(question: Question, settings: Settings, gathered: Gathered | No
         seq=seq,
         idle_bytes=0,
         session=None,
+        gpu=gpu,
     )
     attachment.miss("")
     return attachment

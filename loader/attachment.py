@@ -7,29 +7,54 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 from wcache.core.checkpoint.identity import pinnable
+from wcache.core.memory.views import explained_writes
 from wcache.core.model.decide import Decision, Request
 from wcache.core.model.errors import MappingFailed, MissingTensor, NoRoom, StrictMiss, WcacheError
-from wcache.core.model.events import AttachRedecided, Event, FallbackCompleted, FallbackFailed, MapCompleted, MapFailed
+from wcache.core.model.events import (
+    AttachRedecided,
+    Event,
+    FallbackCompleted,
+    FallbackFailed,
+    MapCompleted,
+    MapFailed,
+    MapPaused,
+    MapResumed,
+)
 from wcache.core.model.evidence import Fingerprint, Location
 from wcache.core.model.vocabulary import REASON_TEXT, Mode, Outcome, Reason, Tier
 from wcache.core.settings import Settings
 from wcache.loader import log
 from wcache.loader.mapping import Segment, ShardMap
+from wcache.loader.maps import Maps
 from wcache.loader.modules import fill
 from wcache.loader.packed import Packed, PackedMemory
 from wcache.loader.question import Question
 from wcache.loader.record import record_event
+from wcache.loader.release import ask_release
 from wcache.loader.session import Session, new_event_id
+from wcache.loader.taken import take
 
 if TYPE_CHECKING:
     import torch
 
+    from wcache.core.checkpoint.header import Header
+    from wcache.core.memory.cuda import Device
+
 _reporting: weakref.WeakSet[Attachment] = weakref.WeakSet()
+_alive: weakref.WeakSet[Attachment] = weakref.WeakSet()
+
+
+def attachment_of(weights: torch.nn.Module | torch.Tensor) -> Attachment | None:
+    """The attachment that a tensor, or any parameter of a model, is mapped from; None for memory of one's own."""
+    parameters: Any = getattr(weights, "parameters", None)
+    tensors: list[torch.Tensor] = list(parameters()) if parameters is not None else [weights]  # type: ignore[list-item]
+    addresses = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
+    return next((one for one in list(_alive) if any(one.maps.holding(address) is not None for address in addresses)), None)
 
 
 def settle_reports() -> None:
@@ -62,6 +87,8 @@ class Attachment:
         session: Session | None,
         segments: tuple[Segment, ...] = (),
         packed: Packed | None = None,
+        gpu: Device | None = None,
+        release: bool = True,
     ) -> None:
         self.attach = attach
         self.question = question
@@ -73,11 +100,15 @@ class Attachment:
         self.idle_bytes = idle_bytes
         self.segments: Mapping[str, Segment] = {segment.name: segment for segment in segments}
         self.packed = packed
+        self.gpu = gpu
+        self.maps = Maps()
         self.handed_out: set[str] = set()  # files that were served from this attach, by name
+        self._release = release
         self._session = session
         self._pid = os.getpid()
         self._reported = False
         self._lock = threading.Lock()
+        _alive.add(self)
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # __init__ did not get far
@@ -110,6 +141,23 @@ class Attachment:
         return served is not None and served.key is not None and served.key == self.request.asked.key
 
     @property
+    def copies(self) -> bool:
+        """Whether the engine gets memory of its own: it asked for that, or its GPU is fed from host memory."""
+        return self.request.mode is Mode.COPY or (self.gpu is not None and self.packed is None)
+
+    @property
+    def holds_weights(self) -> bool:
+        """Whether what was granted can still be mapped: not after `close()`."""
+        return bool(self.segments) or (self.packed is not None and self.packed.descriptor >= 0)
+
+    @property
+    def headers(self) -> Mapping[str, Header]:
+        """The headers of the resident shards by file name; none of processed weights. Raises MappingFailed."""
+        if self.packed is not None:
+            return self.packed.headers()
+        return {name: segment.header for name, segment in self.segments.items()}
+
+    @property
     def weights_bytes(self) -> int:
         """Bytes of the tensors that were granted, shared ones once."""
         if self.packed is not None:
@@ -120,31 +168,78 @@ class Attachment:
         """A new private mapping of one resident shard. Raises MappingFailed, also where the weights are packed and have no shards."""
         if name not in self.segments:
             raise MappingFailed("there is no such shard among what was granted", where=name)
-        return ShardMap(self.segments[name], self)
+        self._require_mapped()
+        shard = ShardMap(self.segments[name], self)
+        self.maps.add_shard(shard, self.segments[name])
+        return shard
 
     def memory(self) -> PackedMemory:
         """A new mapping of a packed residency (processed weights, or any on a GPU). Raises MappingFailed, also where it has shards."""
         if self.packed is None:
             raise MappingFailed("no packed weights were granted", where=self.question.spelling)
-        return PackedMemory(self.packed, self)
+        self._require_mapped()
+        memory = PackedMemory(self.packed, self)
+        self.maps.add_memory(memory, self.packed)
+        return memory
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Every resident tensor by name, in place where its alignment allows; the first call records `map.completed`.
+        """Every resident tensor by name, in place where device, mode and alignment allow; the first call records `map.completed`.
 
-        Each call maps anew: writes through an earlier call's tensors are not seen. Raises MappingFailed, after recording it.
+        Each call maps anew: writes through an earlier call's tensors are not seen. In mode copy the first call also ends the lease, and
+        asks for the release. Raises NoRoom and MappingFailed, after recording it.
         """
-        began = time.monotonic()
+        self._require_mapped()
         try:
-            if self.packed is not None:
-                found = self.memory().tensors()
-            else:
-                shards = [self.shard(name) for name in self.segments]
-                found = {name: shard.tensor(name) for shard in shards for name in shard.entries}
+            taken = take(self)
         except WcacheError as error:
             self.map_failed(error)
             raise
-        self.report_mapped((time.monotonic() - began) * 1000)
-        return found
+        self.report_mapped(taken.ms, mode=Mode.COPY if self.copies else Mode.ZERO_COPY)
+        if self.copies:
+            self.copied()
+        return taken.tensors
+
+    def copied(self) -> None:
+        """The engine has all it needs in memory of its own: ends the lease; in mode copy the daemon is asked to release the weights."""
+        residency = self.decision.residency
+        self.close()
+        if self.request.mode is Mode.COPY and self._release and residency is not None and self._pid == os.getpid():
+            ask_release(residency, f"{self.attach} has copied the weights (mode copy)", self.settings)
+
+    def pause(self) -> None:
+        """Gives the mapping back and keeps the lease; tensors keep their addresses, and must not be used until `resume()`.
+
+        Raises MappingFailed where nothing is mapped, in a forked child, or where this process has written to mapped host memory. Again
+        is no error.
+        """
+        self._require_own()
+        paused_bytes = self.maps.pause()
+        if paused_bytes:
+            self._observe(MapPaused(attach=self.attach, bytes=paused_bytes))
+
+    def resume(self) -> None:
+        """Maps the same memory at the same addresses. Raises MappingFailed; again is no error."""
+        self._require_own()
+        began = time.monotonic()
+        resumed_bytes = self.maps.resume()
+        if resumed_bytes:
+            self._observe(MapResumed(attach=self.attach, bytes=resumed_bytes, ms=(time.monotonic() - began) * 1000))
+
+    @contextmanager
+    def explained_writes(self) -> Iterator[None]:
+        """While it lasts, torch's message about a kernel that wrote to weights mapped read-only (on a GPU) says that. It waits for the
+        kernels inside. Raises MappingFailed; this process' CUDA context is lost then, and no other process notices."""
+        mapping = next(iter(self.maps.on_gpu()), None)
+        with nullcontext() if mapping is None else explained_writes(mapping):
+            yield
+
+    def _require_own(self) -> None:
+        if self._pid != os.getpid():
+            raise MappingFailed("a forked child cannot pause what its parent attached", where=self.question.spelling)
+
+    def _require_mapped(self) -> None:
+        if self.maps.paused:
+            raise MappingFailed("the mapping is paused", where=self.question.spelling, remedy="resume() it first")
 
     def into(self, module: torch.nn.Module) -> None:
         """Put the granted processed weights into a module that was built on the meta device, by name, and record `map.completed`.

@@ -7,14 +7,15 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from wcache.core.checkpoint.header import Header, read_header
 from wcache.core.memory import table as tables
 from wcache.core.memory import views, vmm
 from wcache.core.memory.cuda import find
 from wcache.core.memory.memfd import check_sealed, map_private
 from wcache.core.memory.packing import Placement
-from wcache.core.memory.table import Table
+from wcache.core.memory.table import Shard, Table
 from wcache.core.model.decide import HOST
-from wcache.core.model.errors import MappingFailed
+from wcache.core.model.errors import MappingFailed, WcacheError
 from wcache.core.wire.messages import MEMORY, TABLE, SegmentManifest
 from wcache.loader.mapping import Memory
 
@@ -34,16 +35,33 @@ class Packed:
         self.memory_bytes = memory_bytes
         self.device = device
         self.name = name
+        self._headers: dict[str, Header] | None = None
 
     @property
     def data_bytes(self) -> int:
         """Bytes that belong to tensors, shared ones once."""
         return sum(size_bytes for _, size_bytes in self.table.blocks)
 
+    def headers(self) -> dict[str, Header]:
+        """Of the files that raw weights came from, by name; none of processed weights. Raises MappingFailed for one that is no header."""
+        if self._headers is None:
+            self._headers = {shard.name: _header_of(shard) for shard in self.table.shards}
+        return self._headers
+
     def close(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def _header_of(shard: Shard) -> Header:
+    def read(offset: int, length: int) -> bytes:
+        return shard.header[offset : offset + length]
+
+    try:
+        return read_header(read, shard.size_bytes, where=shard.name)
+    except WcacheError as error:
+        raise MappingFailed(f"its header in the table is none: {error.what}", where=shard.name, detail=error.detail) from error
 
 
 def take_packed(parts: Iterable[tuple[SegmentManifest, int]], device: str) -> Packed:
@@ -99,6 +117,11 @@ class PackedMemory:
                 self.mapping = GpuMemory(allocation)
             self.mapping.keeper = keeper
             self.begin = self.mapping.address
+
+    def bytes(self) -> torch.Tensor:
+        """All of it as one tensor of bytes."""
+        whole = Placement("all", "U8", (self.size_bytes,), 0, self.size_bytes)
+        return self.tensors([whole])["all"]
 
     def tensors(self, placements: Iterable[Placement] | None = None) -> dict[str, torch.Tensor]:
         """A tensor for each place, all of the table's by default; views of one mapping. Raises MappingFailed, Unsupported."""

@@ -56,14 +56,14 @@ def tensors(mapping: Mapping, placements: Iterable[Placement]) -> dict[str, torc
     whole = torch.as_tensor(_Bytes(mapping), device=f"cuda:{mapping.device.ordinal}")
     if whole.data_ptr() != mapping.address:
         raise MappingFailed("torch copied the weights instead of using them in place", where=str(mapping.device))
-    return _viewed(whole, placements)
+    return block_tensors(whole, placements)
 
 
 def host_tensors(memory: Any, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
     """As `tensors`, on host memory: `memory` is a writable buffer, kept alive as long as a tensor points there."""
     import torch
 
-    return _viewed(torch.frombuffer(memory, dtype=torch.uint8), placements)
+    return block_tensors(torch.frombuffer(memory, dtype=torch.uint8), placements)
 
 
 def warm_up(place: torch.device) -> None:
@@ -71,11 +71,13 @@ def warm_up(place: torch.device) -> None:
     import torch
 
     plan = pack(Item(str(number), "BF16", (1, 256), 512) for number in range(2))
-    _viewed(torch.empty(plan.size_bytes, dtype=torch.uint8, device=place), plan.placements)
+    block_tensors(torch.empty(plan.size_bytes, dtype=torch.uint8, device=place), plan.placements)
 
 
-def _viewed(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
-    """One operation for each run of tensors of one form at equal distances (as `packing.pack` lays out the layers of a model): an engine
+def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
+    """As `tensors`, on bytes (one dimension, uint8) of any device that torch holds itself.
+
+    One operation for each run of tensors of one form at equal distances (as `packing.pack` lays out the layers of a model): an engine
     waits for this, and a view of its own costs each tensor ten times as much."""
     places = list(placements)
     end = whole.numel()
@@ -83,7 +85,7 @@ def _viewed(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, t
     by_name: dict[str, Placement] = {}
     for place in places:
         by_name[place.name] = place
-        owner = by_name.get(place.same_as)
+        owner = by_name.get(place.same_as) if place.same_as else None
         if owner is None or (owner.shape, owner.strides, owner.dtype) != (place.shape, place.strides, place.dtype):
             alike.setdefault((place.dtype, place.shape, place.strides), []).append(place)
     found: dict[str, torch.Tensor] = {}
