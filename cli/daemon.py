@@ -15,8 +15,9 @@ from wcache.cli.output import print_document
 from wcache.cli.service import PATIENCE_S, daemon_channel
 from wcache.cli.text import duration, escape, parse_size, size, tail
 from wcache.core.model.config import config_digest
+from wcache.core.model.decide import HOST
 from wcache.core.model.errors import DaemonUnreachable, ProtocolError, UsageError
-from wcache.core.model.vocabulary import Kind, Lineage
+from wcache.core.model.vocabulary import Kind, Lineage, ResidencyState
 from wcache.core.wire.messages import Done, ReplaceRequest, ShutdownRequest, Status, StatusRequest, Welcome, as_json
 from wcache.ledger.moment import utc
 
@@ -184,11 +185,13 @@ daemon.add_command(status)
 
 def _status_text(reply: Status) -> str:
     up = duration((time.time_ns() - reply.started_ns) / 1e9)
+    held_bytes = _held_bytes(reply)
     about: dict[str, Any] = {
         "daemon": f"{reply.state}, pid {reply.server_pid}, vault {reply.vault_pid}, version {reply.version}, up {up}",
         "runtime": reply.runtime_dir,
         "ledger": reply.ledger if reply.ledger_seq is None else f"{reply.ledger}, seq {reply.ledger_seq}",
-        "resident": f"{size(reply.resident_bytes)}; room for {size(reply.budget_bytes)} more, by {reply.budget_by}",
+        "resident": f"{size(held_bytes.pop(HOST, 0))}; room for {size(reply.budget_bytes)} more, by {reply.budget_by}",
+        **{f"on {device[:12]}": size(taken_bytes) for device, taken_bytes in sorted(held_bytes.items())},
         "own memory": size(reply.memory_bytes),
         "journalled": f"{reply.journalled} decisions wait to be merged into the ledger" if reply.journalled else None,
     }
@@ -211,6 +214,15 @@ def _status_text(reply: Status) -> str:
         ]  # fmt: skip
         parts.append(table.render(leases, tuple(leases[0])))
     return "\n\n".join(parts)
+
+
+def _held_bytes(reply: Status) -> dict[str, int]:
+    """What is resident, by device."""
+    held_bytes: dict[str, int] = {}
+    for item in reply.residencies:
+        if item.view.state in (ResidencyState.RESIDENT, ResidencyState.SUSPECT):
+            held_bytes[item.view.device] = held_bytes.get(item.view.device, 0) + item.view.bytes
+    return held_bytes
 
 
 def _second(moment_ns: int | None) -> str:
@@ -271,6 +283,7 @@ def residency_rows(reply: Status, *, short_form: bool = False) -> list[dict[str,
             row |= {
                 "residency": view.residency[:10], "checkpoint": tail(view.served.spelling), "size": size(view.bytes),
                 "kind": f"{view.kind}, unproven" if view.lineage is Lineage.UNPROVEN else view.kind.value,
+                "device": view.device[:12],
                 "weights_digest": (view.weights_digest or "")[:8],
                 "used": f"{duration(max(0, time.time_ns() - item.used_ns) / 1e9)} ago" if item.used_ns else "",
             }  # fmt: skip

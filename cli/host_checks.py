@@ -112,6 +112,33 @@ def memory(subject: Subject) -> Iterator[Finding]:
         yield warn("memory", found, remedy)
 
 
+def gpus(subject: Subject) -> Iterator[Finding]:
+    """Without a CUDA context, which would take memory of every GPU."""
+    from wcache.core.memory import cuda, nvml, vmm
+    from wcache.core.model.errors import Unsupported
+
+    try:
+        known = nvml.gpus()
+        version = nvml.driver_version()
+    except Unsupported as error:
+        yield ok("gpu", f"{error.what}: weights are kept in host memory")
+        return
+    for gpu in known:
+        figures = nvml.memory(gpu.uuid)
+        instances = f", MIG: {', '.join(gpu.mig_uuids)}" if gpu.mig_uuids else ""
+        free = f"{figures.free_bytes >> 20} of {figures.total_bytes >> 20} MiB free"
+        yield ok("gpu", f"{gpu.uuid}, {gpu.name}, {free}, driver {version}{instances}")
+    try:
+        for device in cuda.devices():
+            vmm.check_supported(device)
+        version = ".".join(map(str, cuda.binding("nvrtc").nvrtcVersion()[1:]))
+        yield ok("gpu weights", f"memory can be shared by descriptor, and hashed there: NVRTC {version}")
+    except Unsupported as error:
+        yield warn("gpu weights", error.what, error.remedy)
+    except (RuntimeError, OSError) as error:
+        yield warn("gpu weights", f"hashing on the GPU needs NVRTC: {error}", "pip install nvidia-cuda-nvrtc")
+
+
 def clock(subject: Subject) -> Iterator[Finding]:
     now_ns = time.time_ns()
     shown = datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -121,4 +148,4 @@ def clock(subject: Subject) -> Iterator[Finding]:
         yield ok("clock", f"now {shown}")
 
 
-CHECKS: tuple[Check, ...] = (python, sqlite, kernel, open_files, memory, clock)
+CHECKS: tuple[Check, ...] = (python, sqlite, kernel, open_files, memory, gpus, clock)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import click
 
 from wcache.cli import table
@@ -11,6 +14,7 @@ from wcache.cli.output import print_document, print_json
 from wcache.cli.progress import progress
 from wcache.cli.service import LOAD_SILENCE_S, PATIENCE_S, daemon_channel
 from wcache.cli.text import duration, escape, short, size
+from wcache.core.model.decide import HOST
 from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, ProtocolError
 from wcache.core.wire.messages import (
     Done,
@@ -31,21 +35,58 @@ CHECKPOINT is a safetensors file, a directory, or a Hugging Face id in the local
 back, longest unused first; what is pinned, mapped or about to be mapped stays. The daemon does the work: Ctrl+C ends the waiting, not
 the load.
 
+DEVICE is cpu, cuda:0 (counted as in this environment: CUDA_VISIBLE_DEVICES), the UUID of a GPU or MIG instance, several of them with
+commas, or all for every GPU: each gets a residency of its own.
+
 """
 
 
-@click.command("load", cls=WcacheCommand, help=LOAD_HELP + example("wcache load ./my-model", "wcache load org/model --revision main"))
+@click.command(
+    "load",
+    cls=WcacheCommand,
+    help=LOAD_HELP
+    + example("wcache load ./my-model", "wcache load org/model --revision main", "wcache load ./my-model --device cuda:0,cuda:1"),
+)
 @click.argument("checkpoint")
 @click.option("--revision", help="Revision of a Hugging Face id: a commit, branch or tag in the local cache.")
-@click.option("--device", default="cpu", show_default=True, help="Where to keep the weights.")
+@click.option("--device", default=HOST, show_default=True, help="Where to keep the weights.")
 @click.option("--pin/--no-pin", default=None, help="Never evict it to make room for another; --no-pin takes that back.")
 def load(checkpoint: str, revision: str | None, device: str, pin: bool | None) -> None:
     from wcache.core.checkpoint.spelling import absolute_spelling, resolve_root
 
     found = resolve_root(checkpoint, revision)  # a mistyped name is told here, in the user's own words
     place = f"{found.root}/{found.single_file}" if found.single_file else found.root
-    request = LoadRequest(spelling=absolute_spelling(checkpoint), revision=revision, device=device, pin=pin, place=place)
-    with daemon_channel() as channel, progress("load") as update:
+    devices = devices_named(device)
+    documents: list[dict[str, Any]] = []
+    try:
+        for number, uuid in enumerate(devices, 1):
+            request = LoadRequest(
+                spelling=absolute_spelling(checkpoint), revision=revision, device=uuid, pin=pin, place=place, again=number < len(devices)
+            )
+            what = "load" if len(devices) == 1 else f"load {number}/{len(devices)}"
+            documents.append(_loaded(request, what))
+    finally:
+        if len(devices) > 1 and current_app().json:
+            print_json(documents)
+
+
+def devices_named(text: str) -> list[str]:
+    """What --device names: `cpu`, and UUIDs of GPUs. Raises UsageError, NotFound, and Unsupported without an NVIDIA driver."""
+    words = [word.strip() for word in text.split(",")]
+    if words == [HOST]:
+        return words
+    from wcache.core.memory import nvml
+    from wcache.core.memory.device import parse_devices
+
+    if HOST not in words:
+        return list(nvml.chosen(parse_devices(text), os.environ.get("CUDA_VISIBLE_DEVICES")))
+    gpus = devices_named(",".join(word for word in words if word != HOST))
+    return [HOST, *gpus]
+
+
+def _loaded(request: LoadRequest, what: str) -> dict[str, Any]:
+    """One load, told as it ends; its document, which is printed here unless there will be a list of them."""
+    with daemon_channel() as channel, progress(what) as update:
 
         def show(message: Progress) -> None:
             update(message.done_bytes, message.total_bytes, message.phase)
@@ -61,9 +102,13 @@ def load(checkpoint: str, revision: str | None, device: str, pin: bool | None) -
     took = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in reply.seconds.items())
     how = "already resident" if reply.reused else f"loaded ({took})"
     how += ", pinned" if reply.pinned else ""
+    how += "" if view.device == HOST else f", on {view.device}"
     text = f"{view.residency}: {how}, {view.tensors} tensors, {size(view.bytes)}, weights digest {short(view.weights_digest, 16)}"
     document = as_json(reply)
-    print_document({**document.pop("residency"), **document}, text)
+    document = {**document.pop("residency"), **document}
+    if what == "load" or not current_app().json:
+        print_document(document, text)
+    return document
 
 
 @click.command("ls", cls=WcacheCommand, help="List resident weights and who has them mapped.\n\n" + example("wcache ls"))
@@ -109,9 +154,9 @@ def release(residency: str, force: bool, when_free: bool, verify: bool, why: str
 
 VERIFY_HELP = """Check that resident weights are still what was loaded.
 
-RESIDENCY is an id from `wcache ls`, or enough of its beginning. Every byte is hashed and compared with the digests of the load; with
---no-read only seals, sizes and inodes are looked at. What fails becomes suspect: nobody gets it any more, engines that have it mapped
-keep it and are flagged in `wcache status`, and the command exits with 1.
+RESIDENCY is an id from `wcache ls`, or enough of its beginning. Every byte is hashed, on a GPU by that GPU, and compared with the digests
+of the load; with --no-read only seals, sizes and inodes are looked at, which the memory of a GPU does not have. What fails becomes
+suspect: nobody gets it any more, engines that have it mapped keep it and are flagged in `wcache status`, and the command exits with 1.
 
 """
 

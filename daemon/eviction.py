@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from wcache.core.model.decide import HOST
 from wcache.core.model.errors import NoRoom, WcacheError
 from wcache.core.model.events import ReleaseRequested
 from wcache.core.model.vocabulary import ResidencyState
-from wcache.daemon.budget import Room, room
+from wcache.daemon.budget import Room, gpu_room, room
 from wcache.daemon.recorder import Outcome
 from wcache.daemon.releases import begin_release
 from wcache.daemon.verifies import being_verified
@@ -54,17 +55,24 @@ def choose(candidates: Sequence[Residency], needed_bytes: int) -> list[Residency
     return chosen
 
 
-def room_left(server: Server, device: str = "cpu") -> tuple[Room, int]:
-    """What the limits leave now, and how much of that the running loads will still take."""
-    held_bytes = server.holdings.held_bytes(device) + sum(load.taken_bytes() for load in server.loads)
-    free = room(budget_bytes=server.settings.budget_bytes, held_bytes=held_bytes)
-    return free, sum(load.left_bytes() for load in server.loads)
+def room_left(server: Server, device: str = HOST) -> tuple[Room, int]:
+    """What the limits of a device leave now, and how much of that the running loads will still take. Raises NotFound or Unsupported for a
+    GPU that is not there any more."""
+    loads = [load for load in server.loads if load.residency.device == device]
+    held_bytes = server.holdings.held_bytes(device) + sum(load.taken_bytes() for load in loads)
+    budget_bytes = server.settings.budget_bytes
+    if device == HOST:
+        free = room(budget_bytes=budget_bytes, held_bytes=held_bytes)
+    else:
+        free = gpu_room(device, budget_bytes=budget_bytes, held_bytes=held_bytes)
+    return free, sum(load.left_bytes() for load in loads)
 
 
 def make_room(server: Server, load: Load, needed_bytes: int, go: Callable[[], None], refuse: Callable[[WcacheError], None]) -> None:
     """`go()` once there is room, or `refuse(why)`: NoRoom with the numbers, before anything is given back in vain. One load at a time, or
     two would evict for the same bytes; neither is called when the load is over."""
     settle_until_s = 0.0
+    device = load.residency.device
 
     def again() -> None:
         nonlocal settle_until_s
@@ -73,7 +81,12 @@ def make_room(server: Server, load: Load, needed_bytes: int, go: Callable[[], No
         if any(other.making_room for other in server.loads if other is not load):
             server.loop.call_later(_RETRY_S, again)
             return
-        free, loading_bytes = room_left(server, load.residency.device)
+        try:
+            free, loading_bytes = room_left(server, device)
+        except WcacheError as error:
+            load.making_room = False
+            refuse(error)
+            return
         missing_bytes = needed_bytes - (free.bytes - loading_bytes)
         if missing_bytes <= 0:
             load.making_room = False
@@ -83,7 +96,7 @@ def make_room(server: Server, load: Load, needed_bytes: int, go: Callable[[], No
         if time.monotonic() < settle_until_s:
             server.loop.call_later(_RETRY_S, again)
             return
-        victims = choose([one for one in server.holdings if evictable(server, one)], missing_bytes)
+        victims = choose([one for one in server.holdings if one.device == device and evictable(server, one)], missing_bytes)
         if not victims:
             load.making_room = False
             refuse(_no_room(server, load, needed_bytes, free, loading_bytes))
@@ -115,11 +128,13 @@ def make_room(server: Server, load: Load, needed_bytes: int, go: Callable[[], No
 
 def _no_room(server: Server, load: Load, needed_bytes: int, free: Room, loading_bytes: int) -> NoRoom:
     loading = f", and running loads will take {loading_bytes} of them" if loading_bytes else ""
-    held = [_described(server, one) for one in server.holdings.held() if one is not load.residency]
+    device = load.residency.device
+    held = [_described(server, one) for one in server.holdings.held() if one is not load.residency and one.device == device]
     shown = f"; held: {', '.join(held[:_SHOWN])}" if held else ""
     more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+    of = "" if device == HOST else f" of {device}"
     return NoRoom(
-        f"{needed_bytes} bytes are needed, {free.bytes} may be taken (by {free.by}){loading}{shown}{more}",
+        f"{needed_bytes} bytes{of} are needed, {free.bytes} may be taken (by {free.by}){loading}{shown}{more}",
         where=load.residency.asked.spelling,
         remedy="release something, or raise the limit",
     )

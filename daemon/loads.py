@@ -9,13 +9,15 @@ import time
 from typing import TYPE_CHECKING
 
 from wcache.core.memory import memfd
-from wcache.core.model.errors import MappingFailed, RequestRefused, Unsupported, WcacheError
+from wcache.core.model.decide import HOST
+from wcache.core.model.errors import MappingFailed, RequestRefused, WcacheError
 from wcache.core.model.events import FingerprintRecorded, Identity, LoadCompleted, LoadFailed, LoadStarted, ResidencyLost
 from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import close_fds
-from wcache.core.wire.messages import Failure, Loaded, LoadRequest, Progress, identity_of
+from wcache.core.wire.messages import MEMORY, Failure, Loaded, LoadRequest, Progress, identity_of
 from wcache.daemon import orders
+from wcache.daemon.budget import require_gpu
 from wcache.daemon.deposits import SEGMENTS
 from wcache.daemon.eviction import make_room
 from wcache.daemon.jobs import Job
@@ -51,12 +53,14 @@ class Load:
         return Progress(phase=phase.phase, done_bytes=phase.done_bytes, total_bytes=phase.total_bytes, residency=self.residency.residency)
 
     def left_bytes(self) -> int:
-        """What it will still take."""
-        return self.residency.bytes - self.phase.done_bytes if self.started else 0
+        """What it will still take of its device."""
+        return self.residency.bytes - self.taken_bytes() if self.started else 0
 
     def taken_bytes(self) -> int:
-        """What it has taken so far."""
-        return self.phase.done_bytes if self.started else 0
+        """What it has taken so far: memory of the host page by page, a GPU's all at once."""
+        if not self.started or self.residency.device == HOST:
+            return self.phase.done_bytes if self.started else 0
+        return self.residency.bytes if self.phase.phase in ("read", "seal") else 0
 
     def failed(self, server: Server) -> None:
         """It has ended so, and those who wait know."""
@@ -67,10 +71,8 @@ class Load:
 
 
 def start_load(server: Server, connection: Connection, request: LoadRequest) -> None:
-    if request.device != "cpu":
-        raise Unsupported(
-            f"this release holds weights in host memory only, not on {request.device}", where="device", remedy="use device cpu"
-        )
+    if request.device != HOST:
+        require_gpu(request.device)
     for running in server.loads:
         if running.wanted == (request.spelling, request.revision, request.device, request.place):
             running.pin = running.pin if request.pin is None else request.pin
@@ -82,7 +84,10 @@ def start_load(server: Server, connection: Connection, request: LoadRequest) -> 
     residency = Residency(residency=f"r-{secrets.token_hex(8)}", asked=asked, served=asked, device=request.device)
     load = Load(request, residency)
     revision = None if request.place else request.revision
-    order = orders.LoadOrder(spelling=request.place or request.spelling, revision=revision, state_dir=str(server.settings.state_dir))
+    order = orders.LoadOrder(
+        spelling=request.place or request.spelling, revision=revision, state_dir=str(server.settings.state_dir),
+        device=request.device, again=request.again,
+    )  # fmt: skip
     load.job = Job(
         server.loop,
         order,
@@ -115,13 +120,12 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     """The worker waits for Go. Is the same already here, or on its way, and is there room?"""
     key, residency = opened.location.key(), load.residency
     for other in server.holdings.resident():
-        if other.kind is not Kind.RAW:
-            continue
-        if other.device == residency.device and other.state is ResidencyState.RESIDENT and other.served.key == key:
+        if other.state is ResidencyState.RESIDENT and other.served.key == key and _alike(other, residency):
             _reuse(server, load, other)
             return
     for running in server.loads:
-        if running is not load and running.opened is not None and running.opened.location.key() == key:
+        same = running is not load and running.opened is not None and running.opened.location.key() == key
+        if same and _alike(running.residency, residency):
             abandon_load(server, load)
             running.pin = running.pin if load.pin is None else load.pin
             for waiter in list(load.waiters):
@@ -133,6 +137,10 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     residency.table_digest = opened.table_digest
     residency.tensors = opened.tensors
     make_room(server, load, opened.bytes, lambda: _begin(server, load, opened), lambda error: fail_load(server, load, failure_of(error)))
+
+
+def _alike(one: Residency, other: Residency) -> bool:
+    return (one.kind, one.device) == (other.kind, other.device)
 
 
 def _begin(server: Server, load: Load, opened: orders.Opened) -> None:
@@ -194,7 +202,10 @@ def _take(server: Server, load: Load, filled: orders.Filled, fds: tuple[int, ...
         if not len(segments) == len(fds) == len(filled.tensor_digests):
             raise MappingFailed(f"{len(fds)} descriptors and {len(filled.tensor_digests)} digests came for {len(segments)} segments")
         for segment, fd in zip(segments, fds, strict=True):
-            memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
+            if segment.form == MEMORY:
+                residency.bytes = segment.size_bytes  # what the GPU gave, in whole pages of its own
+            else:
+                memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
     except MappingFailed as error:
         fail_load(server, load, failure_of(error))
         return
@@ -209,7 +220,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         opened is None
         or content.weights_digest is None
         or content.location is None
-        or len(residency.segments) != len(opened.location.files)
+        or len(residency.segments) != (len(opened.location.files) if residency.device == HOST else 2)
     ):
         fail_load(server, load, failure_of(MappingFailed("the worker did not hand over every segment", where=residency.asked.spelling)))
         return
@@ -245,7 +256,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         device=residency.device,
         bytes=residency.bytes,
         tensors=residency.tensors,
-        shards=len(residency.segments),
+        shards=len(opened.location.files),
         weights_digest=content.weights_digest,
         table_digest=content.table_digest or "",
         dtypes=result.dtypes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from wcache.core.model.decide import HOST
 from wcache.core.model.evidence import Fingerprint, Location
 from wcache.core.wire.messages import Failure, SegmentManifest
 
@@ -11,11 +12,14 @@ MAX_FRAME_BYTES = 64 << 20
 
 
 class LoadOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Open a checkpoint, report it, wait for Go, then read it into sealed memory files."""
+    """Open a checkpoint, report it, wait for Go, then read it into sealed memory files, or onto the GPU of that UUID. `again`: the same
+    files will be read again soon, so leave them in the page cache."""
 
     spelling: str
     revision: str | None
     state_dir: str
+    device: str = HOST
+    again: bool = False
 
 
 class HashOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -27,12 +31,13 @@ class HashOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class VerifyOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Hash resident memory behind inherited descriptors, one a segment, and compare it with what its load recorded."""
+    """Hash resident memory behind inherited descriptors, one a segment, and compare it with what its load recorded. `device` holds it."""
 
     segments: tuple[SegmentManifest, ...]
     tensor_digests: tuple[bytes, ...]
     fds: tuple[int, ...]
     weights_digest: str
+    device: str = HOST
 
 
 class PublishOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -60,7 +65,7 @@ class Taken(msgspec.Struct, frozen=True, tag=True):
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The checkpoint is valid: this is what it will take."""
+    """The checkpoint is valid. `bytes`: what it will take of the device."""
 
     location: Location
     bytes: int
@@ -70,7 +75,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Phase(msgspec.Struct, frozen=True, tag=True):
-    """Where the work stands. `phase` is settle, read or seal."""
+    """Where the work stands. `phase` is settle, prepare (a GPU; the memory is taken when it ends), read or seal."""
 
     phase: str
     done_bytes: int
@@ -78,7 +83,8 @@ class Phase(msgspec.Struct, frozen=True, tag=True):
 
 
 class Filled(msgspec.Struct, frozen=True, tag=True):
-    """Sealed segments; their descriptors come along, at most 32. `tensor_digests`: a segment's, 32 bytes a tensor, in file order."""
+    """Segments; their descriptors come along, at most 32. `tensor_digests`: a segment's, 32 bytes a tensor, in file order; of packed ones
+    none for the table, and 32 bytes for each of its blocks for the memory."""
 
     segments: tuple[SegmentManifest, ...]
     tensor_digests: tuple[bytes, ...]

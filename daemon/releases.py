@@ -132,7 +132,7 @@ def proceed(server: Server, begun: Release) -> None:
         server.recorder.append(unit, recorded)
 
     def verified(verdict: Verified | Failure) -> None:
-        let_go("digests" if isinstance(verdict, Verified) else "seals")
+        let_go("digests" if isinstance(verdict, Verified) else "seals" if sealed else "")
 
     if begun.verify:
         check_bytes(server, residency, verified)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from wcache.core.model.decide import HOST
 from wcache.core.model.errors import LedgerUnavailable, RequestRefused, WcacheError
 from wcache.core.model.events import Event, MutationDetected, VerifyFailed, VerifyInconclusive, VerifyPassed
 from wcache.core.model.vocabulary import ResidencyState
@@ -52,6 +53,11 @@ def verify(server: Server, connection: Connection, request: VerifyRequest) -> No
             f"it is {residency.state}", where=residency.residency, remedy="wait until that is over", detail=residency.state
         )
     flaw = residency.memory_flaw()
+    if not flaw and not request.read and residency.device != HOST:
+        raise RequestRefused(
+            "the memory of a GPU has no seals: only reading it says anything", where=residency.residency,
+            remedy="verify it without --no-read", detail="no_seals",
+        )  # fmt: skip
     if flaw or not request.read:
         _conclude(server, residency, 0.0, (), flaw, None, "seals", connection.reply)
         return
@@ -72,14 +78,14 @@ def check_bytes(server: Server, residency: Residency, then: Verdict) -> Verify:
 
 def check_seals(server: Server, residency: Residency) -> bool:
     """The check that costs next to nothing, at every end of a lease and of a residency. A flaw is put on record once. False too where
-    there is nothing to look at any more: it was released by force."""
+    there is nothing to look at: any more, since it was released by force, or on a GPU, whose memory has no seals."""
     if not residency.fds:
         return False
     flaw = residency.memory_flaw()
     if flaw and flaw != residency.flaw:
         _suspect(server, residency, flaw)
         server.recorder.observe(MutationDetected(residency=residency.residency, tensors=(), why=flaw))
-    return not flaw
+    return not flaw and residency.device == HOST
 
 
 def being_verified(server: Server, residency: Residency) -> bool:
@@ -106,6 +112,7 @@ def _start(server: Server, running: Verify) -> None:
         tensor_digests=residency.tensor_digests,
         fds=tuple(residency.fds),
         weights_digest=residency.weights_digest or "",
+        device=residency.device,
     )
     try:
         running.job = Job(

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import mmap
 import os
 import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,13 +27,14 @@ from wcache.core.checkpoint.fingerprint import attested_fingerprint, content_fin
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.resident import ReadAt, ResidentShard, compare_shard, weights_digest_found
 from wcache.core.checkpoint.seed import load_or_create_seed
-from wcache.core.memory import memfd
+from wcache.core.memory import cuda, memfd
+from wcache.core.model.decide import HOST
 from wcache.core.model.errors import EvidenceUnavailable, NoRoom, ProtocolError, RequestRefused, WcacheError
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import Frame, FrameDecoder, encode_frame, receive_some, send_some
-from wcache.core.wire.messages import MAX_FDS, SegmentManifest
-from wcache.daemon import orders, published
+from wcache.core.wire.messages import MAX_FDS, MEMORY, SegmentManifest
+from wcache.daemon import gpu_load, orders, packed_verify, published
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY_S = 0.1
@@ -98,6 +102,9 @@ class Meter:
 
 
 def load(link: ServerLink, order: orders.LoadOrder) -> None:
+    on_gpu = order.device != HOST
+    if on_gpu:
+        cuda.see_only(order.device)
     reader = Reader()
     with ExitStack() as held_open:
         held = held_open.enter_context(hold_checkpoint(order.spelling, revision=order.revision, reader=reader))
@@ -105,7 +112,7 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
         link.report(
             orders.Opened(
                 location=checkpoint.location,
-                bytes=checkpoint.total_bytes,
+                bytes=gpu_load.needed_bytes(checkpoint) if on_gpu else checkpoint.total_bytes,
                 tensors=checkpoint.tensor_count,
                 table_digest=checkpoint.table_digest,
                 strays=checkpoint.strays,
@@ -114,45 +121,69 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
         if not isinstance(link.order(), orders.Go):
             raise ProtocolError("the server did not say Go")
         meter = Meter(link, checkpoint.total_bytes)
+        gpu = held_open.enter_context(gpu_load.GpuLoad(held, reader, order.device, cached=order.again)) if on_gpu else None
         clock = [time.monotonic()]
         # Which kinds of file systems may be pinned is the attach's policy; here only what no policy can mend counts (tmpfs, fresh files).
         check = ContentCheck(held, reader, network_fs="coherent", store_granted=True)
         check.begin(meter.settle)
         clock.append(time.monotonic())
-        meter.enter("read")
-        memory: dict[str, int] = {}
-        digests: dict[str, ShardDigests] = {}
-        for shard in checkpoint.shards:
-            memory[shard.name] = fd = memfd.create(shard.name, shard.size_bytes)
-            digests[shard.name] = _fill(held, shard.name, fd, meter)
-        content = check.finish(digests)
+        filled = _fill_gpu(gpu, meter) if gpu is not None else _fill_host(held, meter)
+        content = check.finish(filled.digests)
         recheck_paths(checkpoint_at(held, content), reader=reader)
         clock.append(time.monotonic())
         meter.enter("seal")
-        fds = [memory[shard.name] for shard in checkpoint.shards]
-        for fd in fds:
-            memfd.seal(fd)
-        manifests = [SegmentManifest(shard.name, shard.size_bytes, digests[shard.name].file) for shard in checkpoint.shards]
-        fingerprints = [content, *_weaker(held, order.state_dir, fds, reader)]
-        tensors = [b"".join(digests[shard.name].tensors[entry.name] for entry in shard.header.tensors) for shard in checkpoint.shards]
+        segments, digests, fds = filled.hand_over()
+        fingerprints = [content, *_weaker(held, order.state_dir, filled.read_at, reader)]
         for start in range(0, len(fds), MAX_FDS):
             stop = start + MAX_FDS
-            link.report(orders.Filled(tuple(manifests[start:stop]), tuple(tensors[start:stop])), tuple(fds[start:stop]))
+            link.report(orders.Filled(segments[start:stop], digests[start:stop]), fds[start:stop])
             if not isinstance(link.order(), orders.Taken):
                 raise ProtocolError("the server did not take the segments")
         clock.append(time.monotonic())
+        seconds = dict(zip(("settle", "read", "seal"), (after - before for before, after in itertools.pairwise(clock)), strict=True))
         entries = [entry for shard in checkpoint.shards for entry in shard.header.tensors]
         link.report(
             orders.LoadResult(
                 fingerprints=tuple(fingerprints),
                 dtypes=tuple(sorted({entry.dtype for entry in entries})),
-                misaligned=sum(len(shard.header.misaligned()) for shard in checkpoint.shards),
-                seconds={
-                    name: round(after - before, 6)
-                    for name, before, after in zip(("settle", "read", "seal"), clock, clock[1:], strict=False)
-                },
+                misaligned=0 if on_gpu else sum(len(shard.header.misaligned()) for shard in checkpoint.shards),
+                seconds={name: round(spent_s, 6) for name, spent_s in (seconds | (gpu.seconds if gpu is not None else {})).items()},
             )
         )
+
+
+class _Filled(NamedTuple):
+    """What was read and hashed, and is not sealed yet. `read_at(shard, offset, length)` reads it as the files had it; `hand_over()` is
+    called before it."""
+
+    digests: dict[str, ShardDigests]
+    read_at: Callable[[int, int, int], bytes]
+    hand_over: Callable[[], tuple[tuple[SegmentManifest, ...], tuple[bytes, ...], tuple[int, ...]]]
+
+
+def _fill_host(held: OpenCheckpoint, meter: Meter) -> _Filled:
+    meter.enter("read")
+    shards = held.checkpoint.shards
+    fds: list[int] = []
+    digests: dict[str, ShardDigests] = {}
+    for shard in shards:
+        fds.append(memfd.create(shard.name, shard.size_bytes))
+        digests[shard.name] = _fill(held, shard.name, fds[-1], meter)
+
+    def hand_over() -> tuple[tuple[SegmentManifest, ...], tuple[bytes, ...], tuple[int, ...]]:
+        for fd in fds:
+            memfd.seal(fd)
+        segments = tuple(SegmentManifest(shard.name, shard.size_bytes, digests[shard.name].file) for shard in shards)
+        tensors = tuple(b"".join(digests[shard.name].tensors[entry.name] for entry in shard.header.tensors) for shard in shards)
+        return segments, tensors, tuple(fds)
+
+    return _Filled(digests, lambda shard, offset, length: os.pread(fds[shard], length, offset), hand_over)
+
+
+def _fill_gpu(gpu: gpu_load.GpuLoad, meter: Meter) -> _Filled:
+    meter.enter("prepare")
+    memory, digests = gpu.fill(lambda: meter.enter("read"), meter.advance)
+    return _Filled(digests, memory.read_at, memory.hand_over)
 
 
 def checkpoint_at(held: OpenCheckpoint, content: Fingerprint) -> Checkpoint:
@@ -167,13 +198,9 @@ def _fill(held: OpenCheckpoint, name: str, fd: int, meter: Meter) -> ShardDigest
         return hash_shard(held.files[name], shard, into=into, progress=meter.advance)
 
 
-def _weaker(held: OpenCheckpoint, state_dir: str, fds: list[int], reader: Reader) -> list[Fingerprint]:
-    """The cheaper fingerprints of the same bytes, so that later attaches can be compared by them. Samples come from the sealed memory."""
+def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, int], bytes], reader: Reader) -> list[Fingerprint]:
+    """The cheaper fingerprints of the same bytes, so that later attaches can be compared by them. Samples come from the resident memory."""
     found = [header_fingerprint(held.checkpoint, reader, since=reader.mark())]
-
-    def resident(shard: int, offset: int, length: int) -> bytes:
-        return os.pread(fds[shard], length, offset)
-
     with suppress(EvidenceUnavailable):
         found.append(sampled_fingerprint(held, load_or_create_seed(state_dir), reader, read_at=resident, since=reader.mark()))
     with suppress(EvidenceUnavailable):
@@ -196,13 +223,16 @@ def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
 
 
 def verify(link: ServerLink, order: orders.VerifyOrder) -> None:
-    """Reads by pread(2), never through a mapping: memory that is not what it was may be shorter too."""
+    """Reads by pread(2), never through a mapping: memory that is not what it was may be shorter too. A GPU's is mapped read-only."""
+    meter = Meter(link, sum(segment.size_bytes for segment in order.segments))
+    meter.enter("read")
+    if any(segment.form == MEMORY for segment in order.segments):
+        link.report(packed_verify.compare(order, meter.advance))
+        return
     shards = [
         ResidentShard(segment.name, segment.size_bytes, segment.file_digest, digests)
         for segment, digests in zip(order.segments, order.tensor_digests, strict=True)
     ]
-    meter = Meter(link, sum(shard.size_bytes for shard in shards))
-    meter.enter("read")
     readers = [_resident(fd) for fd in order.fds]
     verdicts = [compare_shard(shard, read_at, meter.advance) for shard, read_at in zip(shards, readers, strict=True)]
     intact = all(verdict.intact for verdict in verdicts)

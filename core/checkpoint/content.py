@@ -80,7 +80,7 @@ def hash_shard(file: OpenFile, shard: Shard, *, into: memoryview | None = None, 
                 following = offset + len(chunk)
                 upcoming = ahead.submit(fetch, following) if following < size else None
                 try:
-                    _require_header(shard, chunk, offset, where=file.where)
+                    require_header(shard, chunk, offset, where=file.where)
                     hasher.update(chunk)
                     if progress is not None:
                         progress(len(chunk))
@@ -92,8 +92,8 @@ def hash_shard(file: OpenFile, shard: Shard, *, into: memoryview | None = None, 
     return hasher.finish()
 
 
-def _require_header(shard: Shard, chunk: memoryview, offset: int, *, where: str) -> None:
-    """The header that was checked is the one that is hashed: its offsets say which bytes belong to which tensor."""
+def require_header(shard: Shard, chunk: memoryview, offset: int, *, where: str) -> None:
+    """The header that was checked is the one that is hashed: its offsets say which bytes belong to which tensor. Else CheckpointChanged."""
     expected = shard.header.raw[offset : offset + len(chunk)]
     if chunk[: len(expected)] != expected:
         raise CheckpointChanged("the header changed after it was checked", where=where)
@@ -171,7 +171,7 @@ class ContentCheck:
             location=msgspec.structs.replace(checkpoint.location, files=files_before, index=index_before),
             table_digest=checkpoint.table_digest,
             weights_digest=weights_digest,
-            file_digests={name: digests[name].file for name in sorted(digests)},
+            file_digests={name: digests[name].file for name in sorted(digests) if digests[name].file},
             pinnable=self._kind_ok and settled,
             not_pinnable=why,
         )

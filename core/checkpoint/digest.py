@@ -37,7 +37,7 @@ class HashedShard(Protocol):
 
 
 class ShardDigests(NamedTuple):
-    """BLAKE3 of a whole shard file (hex, as `b3sum` prints it) and of each tensor's bytes."""
+    """BLAKE3 of a whole shard file (hex, as `b3sum` prints it; empty where only tensors were hashed) and of each tensor's bytes."""
 
     file: str
     tensors: dict[str, bytes]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wcache.core.memory.device import DeviceName, parse_device
-from wcache.core.model.errors import MappingFailed, NotFound, Unsupported, WcacheError
+from wcache.core.model.errors import MappingFailed, NoRoom, NotFound, Unsupported, WcacheError
 
 # cuda-bindings has no complete types, and its functions return tuples that start with an error code: `Any` stays inside `call`'s callers.
 
@@ -39,6 +39,14 @@ def binding(name: str) -> Any:
         return importlib.import_module(f"cuda.bindings.{name}")
     except ImportError as error:
         raise Unsupported(f"weights on a GPU need cuda-bindings: {error}", remedy="pip install 'wcache-ledger[cuda]'") from None
+
+
+def see_only(uuid: str) -> None:
+    """Makes this process see that GPU alone, which is also the quickest start: for processes of our own, before they touch CUDA. Raises
+    Unsupported where cuda-bindings are not installed."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = uuid
+    binding("driver")
+    binding("nvrtc")
 
 
 @functools.cache
@@ -109,7 +117,12 @@ def attribute(device: Device, name: str) -> int:
 
 @functools.cache
 def _primary_context(ordinal: int) -> Any:
-    return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
+    try:
+        return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
+    except MappingFailed as error:
+        if error.detail != "CUDA_ERROR_OUT_OF_MEMORY":
+            raise
+        raise NoRoom("the GPU has no memory left for a CUDA context", where=f"cuda:{ordinal}", remedy="free memory of it") from None
 
 
 @contextmanager

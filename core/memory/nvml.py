@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from wcache.core.memory.device import DeviceName, visible
 from wcache.core.model.errors import NotFound, Unsupported
 
 _SUCCESS = 0
 _TEXT_BYTES = 96
+_AMD = Path("/dev/kfd")  # the compute driver of AMD GPUs
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,14 @@ class _Memory(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
+    if sys.platform == "darwin":
+        raise Unsupported("there is no CUDA on macOS", remedy="use --device cpu")
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
-        raise Unsupported("there is no NVIDIA driver here (libnvidia-ml.so.1)", remedy="install the driver, or use --device cpu") from None
+        other = "; its GPUs are AMD's (ROCm), whose memory cannot be shared yet" if _AMD.exists() else ""
+        what = f"there is no NVIDIA driver here (libnvidia-ml.so.1){other}"
+        raise Unsupported(what, remedy="install the driver, or use --device cpu") from None
     code = library.nvmlInit_v2()
     if code != _SUCCESS:
         raise Unsupported(f"the NVIDIA driver does not answer: {_words(library, code)}", remedy="see what `nvidia-smi` says")
@@ -69,6 +78,30 @@ def gpus() -> tuple[Gpu, ...]:
         _check(library, library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)))
         name = _text(library, "nvmlDeviceGetName", handle)
         found.append(Gpu(index, _text(library, "nvmlDeviceGetUUID", handle), name, _mig_uuids(library, handle)))
+    return tuple(found)
+
+
+def chosen(names: Sequence[DeviceName] | None, setting: str | None) -> tuple[str, ...]:
+    """UUIDs of the GPUs named, each once. Indices count as in a process with that CUDA_VISIBLE_DEVICES, and None means all that it sees;
+    the beginning of a UUID or MIG name may be that of any GPU that the driver knows. Raises NotFound, and Unsupported without a driver."""
+    known = gpus()
+    uuids, instances = [gpu.uuid for gpu in known], [name for gpu in known for name in gpu.mig_uuids]
+    seen = visible(setting, uuids, instances)
+    if names is None:
+        if not seen:
+            hidden = "" if setting is None else f", CUDA_VISIBLE_DEVICES is {setting!r}"
+            raise NotFound("no GPU is visible", where="all", remedy=f"the driver has {', '.join(uuids) or 'none'}{hidden}")
+        return seen
+    found: list[str] = []
+    for name in names:
+        if name.index is not None:
+            fitting = list(seen[name.index : name.index + 1])
+        else:
+            fitting = [uuid for uuid in (*uuids, *instances) if uuid.lower().startswith(name.uuid.lower())]
+        if len(fitting) != 1:
+            what = "more than one GPU has a name that starts so" if fitting else "there is no such GPU"
+            raise NotFound(what, where=str(name), remedy=f"visible are {', '.join(seen) or 'none'}; `nvidia-smi -L` lists all")
+        found += [uuid for uuid in fitting if uuid not in found]
     return tuple(found)
 
 

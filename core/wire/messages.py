@@ -110,13 +110,15 @@ class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
     """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused.
 
     `device` is `cpu` or the UUID of a GPU or MIG instance. `pin`: what is pinned is never evicted; None leaves it as it is. `place` is
-    where the client found it (a directory or file): the daemon's own Hugging Face cache may be another one."""
+    where the client found it (a directory or file): the daemon's own Hugging Face cache may be another one. `again`: the client will ask
+    for the same on another device next."""
 
     spelling: str
     revision: str | None = None
     device: str = "cpu"
     pin: bool | None = None
     place: str | None = None
+    again: bool = False
 
 
 class PublishBegin(Message, frozen=True, kw_only=True, tag=True):
@@ -242,7 +244,7 @@ class Known(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Progress(Message, frozen=True, kw_only=True, tag=True):
-    """Of a load or a hash. `phase` is settle, read, seal or wait; more replies follow.
+    """Of a load or a hash. `phase` is settle, prepare, read, seal or wait; more replies follow.
 
     RESTARTED is the phase of one that nobody asked for: a new server has the connection, and what the old one had read is lost.
     """

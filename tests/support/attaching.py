@@ -38,9 +38,9 @@ def asked_of(checkpoint: Checkpoint) -> Identity:
     return identity_of(checkpoint.location, checkpoint.spelling, table_digest=checkpoint.table_digest)
 
 
-def begin(channel: Channel, asked: Identity, policy: Policy | None = None) -> AttachOffer:
+def begin(channel: Channel, asked: Identity, policy: Policy | None = None, device: str = "cpu") -> AttachOffer:
     request = AttachBegin(
-        request=Request(asked=asked), policy=policy or Policy(), launch="l-test", host="here", engine=ENGINE, ranks=Ranks()
+        request=Request(asked=asked, device=device), policy=policy or Policy(), launch="l-test", host="here", engine=ENGINE, ranks=Ranks()
     )
     reply = channel.call(request)
     assert isinstance(reply, AttachOffer)
@@ -68,9 +68,14 @@ def evidence_of(checkpoint: Checkpoint, offer: AttachOffer) -> tuple[Fingerprint
 
 
 def decide_on(
-    channel: Channel, offer: AttachOffer, asked: Identity, evidence: tuple[Fingerprint, ...], policy: Policy | None = None
+    channel: Channel,
+    offer: AttachOffer,
+    asked: Identity,
+    evidence: tuple[Fingerprint, ...],
+    policy: Policy | None = None,
+    device: str = "cpu",
 ) -> Decided:
-    request, policy = Request(asked=asked), policy or Policy()
+    request, policy = Request(asked=asked, device=device), policy or Policy()
     decision = decide(offer.residencies, evidence, request, policy, 0, grants=offer.grants, contradictions=offer.contradictions)
     reply = channel.call(Decide(attach=offer.attach, request=request, decision=decision, evidence=evidence))
     assert isinstance(reply, Decided)
@@ -109,7 +114,9 @@ class Attached(NamedTuple):
             return bytes(mapping)
 
 
-def attach(socket_path: Path, path: str | Path, accept: Literal["header", "sampled", "pinned", "content"] = "pinned") -> Attached:
+def attach(
+    socket_path: Path, path: str | Path, accept: Literal["header", "sampled", "pinned", "content"] = "pinned", device: str = "cpu"
+) -> Attached:
     """A whole attach: decided, and its descriptors received on a hit."""
     policy = Policy(accept=accept)
     with ExitStack() as undo:
@@ -117,11 +124,11 @@ def attach(socket_path: Path, path: str | Path, accept: Literal["header", "sampl
         undo.callback(channel.close)
         checkpoint = open_checkpoint(path)
         asked = asked_of(checkpoint)
-        offer = begin(channel, asked, policy)
+        offer = begin(channel, asked, policy, device)
         evidence = evidence_of(checkpoint, offer)
         if accept == "content":
             evidence = (*evidence, hash_now(channel, path))
-        decided = decide_on(channel, offer, asked, evidence, policy)
+        decided = decide_on(channel, offer, asked, evidence, policy, device)
         fds = receive_segments(channel) if decided.segments else {}
         undo.pop_all()
     return Attached(channel, offer.attach, decided, fds)
