@@ -47,7 +47,7 @@ test: $(VENV)/.dev
 
 # A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.
 test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)
-	$(if $(PYTHON_GPU),PYTHONPATH=typings$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON_GPU),$(BIN)/python) -m pytest -m gpu tests/gpu $(ARGS)
+	$(if $(PYTHON_GPU),PYTHONPATH=$(CURDIR)/typings$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON_GPU),$(BIN)/python) -m pytest -m gpu tests/gpu $(ARGS)
 
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/daemon/kill_matrix.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))

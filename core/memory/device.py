@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wcache.core.model.errors import Unsupported, UsageError
+from wcache.core.model.errors import NotFound, Unsupported, UsageError
 
 _INDEX = re.compile(r"cuda(?::(\d+))?\Z|(\d+)\Z")
 _OTHERS = {
@@ -72,6 +72,27 @@ def visible(setting: str | None, uuids: Sequence[str], mig_uuids: Sequence[str] 
         found.append(uuid)
         if uuid in mig_uuids:
             return tuple(found[-1:])
+    return tuple(found)
+
+
+def choose(names: Sequence[DeviceName] | None, seen: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The UUIDs named, each once, in order: an index counts in `seen`, the beginning of a UUID may be that of any in `known`; None means
+    all of `seen`. Raises NotFound saying what there is."""
+    there = f"visible are {', '.join(seen) or 'none'}, the driver has {', '.join(known) or 'none'}"
+    if names is None:
+        if not seen:
+            raise NotFound("no GPU is visible", where="all", remedy=f"{there}; see CUDA_VISIBLE_DEVICES")
+        return tuple(seen)
+    found: dict[str, None] = {}
+    for name in names:
+        if name.index is not None:
+            fitting = list(seen[name.index : name.index + 1])
+        else:
+            fitting = [uuid for uuid in known if uuid.lower().startswith(name.uuid.lower())]
+        if len(fitting) != 1:
+            what = "more than one GPU has a name that starts so" if fitting else "there is no such GPU"
+            raise NotFound(what, where=str(name), remedy=there)
+        found[fitting[0]] = None
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wcache.core.memory.device import DeviceName, visible
+from wcache.core.memory.device import DeviceName, choose, visible
 from wcache.core.model.errors import NotFound, Unsupported
 
 _SUCCESS = 0
@@ -82,27 +82,11 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def chosen(names: Sequence[DeviceName] | None, setting: str | None) -> tuple[str, ...]:
-    """UUIDs of the GPUs named, each once. Indices count as in a process with that CUDA_VISIBLE_DEVICES, and None means all that it sees;
-    the beginning of a UUID or MIG name may be that of any GPU that the driver knows. Raises NotFound, and Unsupported without a driver."""
+    """UUIDs of the GPUs named, as `device.choose`; indices count as in a process with that CUDA_VISIBLE_DEVICES. Raises NotFound, and
+    Unsupported without a driver."""
     known = gpus()
     uuids, instances = [gpu.uuid for gpu in known], [name for gpu in known for name in gpu.mig_uuids]
-    seen = visible(setting, uuids, instances)
-    if names is None:
-        if not seen:
-            hidden = "" if setting is None else f", CUDA_VISIBLE_DEVICES is {setting!r}"
-            raise NotFound("no GPU is visible", where="all", remedy=f"the driver has {', '.join(uuids) or 'none'}{hidden}")
-        return seen
-    found: list[str] = []
-    for name in names:
-        if name.index is not None:
-            fitting = list(seen[name.index : name.index + 1])
-        else:
-            fitting = [uuid for uuid in (*uuids, *instances) if uuid.lower().startswith(name.uuid.lower())]
-        if len(fitting) != 1:
-            what = "more than one GPU has a name that starts so" if fitting else "there is no such GPU"
-            raise NotFound(what, where=str(name), remedy=f"visible are {', '.join(seen) or 'none'}; `nvidia-smi -L` lists all")
-        found += [uuid for uuid in fitting if uuid not in found]
-    return tuple(found)
+    return choose(names, visible(setting, uuids, instances), (*uuids, *instances))
 
 
 def memory(uuid: str) -> DeviceMemory:

@@ -17,7 +17,7 @@ from support.faults import catch
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.checkpoint.fingerprint import content_fingerprint
 from wcache.core.checkpoint.reader import Reader
-from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, Unsupported, WcacheError, WorkerDied
+from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, WcacheError, WorkerDied
 from wcache.core.model.events import FingerprintRecorded, LoadCompleted, LoadFailed, LoadStarted
 from wcache.core.model.vocabulary import ResidencyState, Tier
 from wcache.core.wire.messages import Loaded, LoadRequest, Progress
@@ -107,13 +107,9 @@ def test_an_invalid_checkpoint_is_refused_with_its_rule_and_nothing_stays(daemon
     wait_until(lambda: not daemon.workers() and daemon.fd_count() <= before)
 
 
-def test_an_absent_checkpoint_and_another_device_are_one_clear_line(daemon: DaemonProcess, tmp_path: Path) -> None:
+def test_an_absent_checkpoint_is_one_clear_line(daemon: DaemonProcess, tmp_path: Path) -> None:
     with pytest.raises(CheckpointUnreadable, match="no such file"):
         daemon.load(tmp_path / "absent")
-    channel = daemon.connect()
-    with pytest.raises(Unsupported, match="cuda:0"):
-        channel.call(LoadRequest(spelling=str(tmp_path), device="cuda:0"))
-    channel.close()
 
 
 def stop_in_phase(daemon: DaemonProcess, path: Path, phase: str, act: Callable[[int], None]) -> WcacheError | None:

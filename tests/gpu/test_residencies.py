@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +16,10 @@ from typing import NamedTuple
 import pytest
 from blake3 import blake3
 from support.attaching import Attached, attach
-from support.corpus import make_checkpoint, read_tensors
+from support.corpus import make_checkpoint, make_tensors, read_tensors
 from support.daemon import DaemonProcess, wait_until, zeros_shard
 
+from wcache.core.checkpoint.identity import filesystem_kind, pinnable
 from wcache.core.memory import cuda, nvml, table, vmm
 from wcache.core.memory.blake3_cuda import Blake3
 from wcache.core.model.errors import (
@@ -122,14 +125,26 @@ class Made(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    from support.corpus import make_tensors
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory on a file system whose pins hold, and that can be read past the page cache."""
+    path = tmp_path_factory.mktemp("gpu")
+    if pinnable(filesystem_kind(path))[0]:
+        yield path
+        return
+    scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=Path(__file__).parent))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
+
+@pytest.fixture(scope="session")
+def made(disk: Path) -> Made:
     tensors = make_tensors(5)
     block = blake3(b"large").digest(length=MIB)
     tensors["model.large"] = ("U8", (DATA_BYTES,), (block * (DATA_BYTES // MIB + 1))[:DATA_BYTES])
     tensors["model.last.odd"] = ("U8", (3,), b"odd")
-    path = make_checkpoint(tmp_path_factory.mktemp("gpu") / "model", tensors, shards=3)
+    path = make_checkpoint(disk / "model", tensors, shards=3)
     return Made(path, read_tensors(path))
 
 
@@ -320,9 +335,9 @@ def test_an_engine_keeps_what_was_released_by_force_until_it_ends(
 
 
 def test_a_worker_that_dies_in_the_middle_leaves_nothing_on_the_gpu(
-    daemon: DaemonProcess, gpu: cuda.Device, tmp_path: Path, used_mib: Meter
+    daemon: DaemonProcess, gpu: cuda.Device, disk: Path, used_mib: Meter
 ) -> None:
-    shard = zeros_shard(tmp_path / "killed" / "model.safetensors", 2 << 30)
+    shard = zeros_shard(disk / "killed" / "model.safetensors", 2 << 30)
     error = _in_phase(daemon, shard.parent, gpu.uuid, lambda worker: os.kill(worker, signal.SIGKILL))
     assert isinstance(error, WorkerDied)
     assert daemon.status().residencies == ()
@@ -332,10 +347,10 @@ def test_a_worker_that_dies_in_the_middle_leaves_nothing_on_the_gpu(
 
 @pytest.mark.parametrize("change", ["bytes", "shorter", "longer"])
 def test_a_checkpoint_that_changes_during_the_load_is_named_and_not_kept(
-    daemon: DaemonProcess, gpu: cuda.Device, tmp_path: Path, used_mib: Meter, change: str
+    daemon: DaemonProcess, gpu: cuda.Device, disk: Path, used_mib: Meter, change: str
 ) -> None:
     """C9, D8."""
-    shard = zeros_shard(tmp_path / change / "model.safetensors", 2 << 30)
+    shard = zeros_shard(disk / change / "model.safetensors", 2 << 30)
     size_bytes = shard.stat().st_size
 
     def act(_worker: int) -> None:
@@ -347,6 +362,7 @@ def test_a_checkpoint_that_changes_during_the_load_is_named_and_not_kept(
             os.truncate(shard, size_bytes // 2 if change == "shorter" else size_bytes + 4096)
 
     error = _in_phase(daemon, shard.parent, gpu.uuid, act)
+    shard.unlink()
     assert isinstance(error, CheckpointChanged), error
     (failed,) = daemon.events("load.failed")
     assert isinstance(failed, LoadFailed)
@@ -391,11 +407,9 @@ def test_two_daemons_hold_their_own_on_one_gpu(daemon: DaemonProcess, gpu: cuda.
         other.cleanup()
 
 
-def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(
-    gpu: cuda.Device, made: Made, tmp_path: Path, used_mib: Meter
-) -> None:
+def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(gpu: cuda.Device, made: Made, disk: Path, used_mib: Meter) -> None:
     """F2 on a GPU: what is in host memory does not make room there."""
-    other = zeros_shard(tmp_path / "other" / "model.safetensors", 200 * MIB).parent
+    other = zeros_shard(disk / "other" / "model.safetensors", 200 * MIB).parent
     daemon = DaemonProcess(environ={"WCACHE_BUDGET_BYTES": str(400 * MIB)})
     try:
         daemon.start()
@@ -406,17 +420,15 @@ def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(
         held = {one.view.residency for one in daemon.status().residencies}
         assert held == {host, second.residency}
         used_mib.becomes(second.bytes // MIB)
-        too_large = zeros_shard(tmp_path / "large" / "model.safetensors", 500 * MIB).parent
+        too_large = zeros_shard(disk / "large" / "model.safetensors", 500 * MIB).parent
         with pytest.raises(NoRoom, match=rf"bytes of {gpu.uuid} are needed, \d+ may be taken \(by the budget"):
             load(daemon, too_large, gpu.uuid)
     finally:
         daemon.cleanup()
 
 
-def test_what_cannot_fit_or_is_not_there_is_refused_before_anything_is_read(
-    daemon: DaemonProcess, gpu: cuda.Device, tmp_path: Path
-) -> None:
-    huge = zeros_shard(tmp_path / "huge" / "model.safetensors", gpu.total_bytes + (1 << 30)).parent
+def test_what_cannot_fit_or_is_not_there_is_refused_before_anything_is_read(daemon: DaemonProcess, gpu: cuda.Device, disk: Path) -> None:
+    huge = zeros_shard(disk / "huge" / "model.safetensors", gpu.total_bytes + (1 << 30)).parent
     with pytest.raises(NoRoom, match=r"\d+ may be taken \(by the memory that is free on that GPU\)"):
         load(daemon, huge, gpu.uuid)
     with pytest.raises(NotFound, match="no such GPU"):

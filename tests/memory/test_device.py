@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wcache.core.memory.device import DeviceName, parse_device, parse_devices, visible
-from wcache.core.model.errors import Unsupported, UsageError
+from wcache.core.memory.device import DeviceName, choose, parse_device, parse_devices, visible
+from wcache.core.model.errors import NotFound, Unsupported, UsageError
 
 GPUS = ("GPU-aaaa1111-0000-0000-0000-000000000000", "GPU-aaaa2222-0000-0000-0000-000000000000", "GPU-bbbb3333-0000-0000-0000-000000000000")
 MIGS = ("MIG-cccc4444-0000-0000-0000-000000000000", "MIG-GPU-bbbb3333-0000-0000-0000-000000000000/1/0")
@@ -84,3 +84,27 @@ def test_other_platforms_are_refused_by_name(text: str, platform: str) -> None:
 def test_what_names_no_device_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="names no device"):
         parse_device(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "found"),
+    [
+        ("all", GPUS[1:], GPUS[1:]),
+        ("cuda:0", GPUS[1:], GPUS[1:2]),
+        ("cuda:1,cuda:0", GPUS, (GPUS[1], GPUS[0])),
+        (f"cuda:2,{GPUS[2]}", GPUS, GPUS[2:]),  # the same one by two names
+        ("GPU-bbbb", (), GPUS[2:]),  # by its UUID a GPU may be one that is not visible here
+        ("MIG-cccc", GPUS, MIGS[:1]),
+    ],
+)
+def test_names_become_uuids(text: str, seen: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert choose(parse_devices(text), seen, (*GPUS, *MIGS)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("cuda:3", "no such GPU"), ("GPU-aaaa", "more than one"), ("GPU-x", "no such"), ("all", "visible")]
+)
+def test_a_gpu_that_is_not_there_is_refused_with_those_that_are(text: str, says: str) -> None:
+    with pytest.raises(NotFound, match=says) as refused:
+        choose(parse_devices(text), () if text == "all" else GPUS, GPUS)
+    assert GPUS[0] in refused.value.remedy
