@@ -300,7 +300,7 @@ def test_file_systems_of_other_users_are_told_from_roots(tmp_path: Path) -> None
 
 
 def test_what_is_the_daemons_users_alone(daemon: DaemonProcess, member: Other, readable: Path) -> None:
-    """Load, publish, shutdown, verify, look-ups, force, and the release of what was not proved are refused, on record, and change nothing."""
+    """Load, publish, shutdown, look-ups, force, and the release of what was not proved are refused, on record, and change nothing."""
     resident = next(one.view.residency for one in daemon.status().residencies if one.view.served.root == str(readable))
     code = f"""
 channel = Channel.connect(settings.socket_path, daemon_uid=0)
