@@ -90,9 +90,11 @@ def _on_gpu(order: PublishOrder, blocks: Sequence[tuple[int, int]], progress: Pr
         hasher = Blake3(device)
         opened.callback(hasher.close)
         batch: list[tuple[int, int]] = []
-        for number, (offset_bytes, size_bytes) in enumerate(blocks):
+        batch_bytes = 0
+        for number, (offset_bytes, size_bytes) in enumerate(blocks, 1):
             batch.append((mapping.address + offset_bytes, size_bytes))
-            if sum(size for _, size in batch) >= _BATCH_BYTES or number == len(blocks) - 1:
+            batch_bytes += size_bytes
+            if batch_bytes >= _BATCH_BYTES or number == len(blocks):
                 yield from hasher.digests(batch)
-                progress(sum(size for _, size in batch))
-                batch = []
+                progress(batch_bytes)
+                batch, batch_bytes = [], 0

@@ -80,6 +80,8 @@ def publish(
     settings = resolve_settings(settings, overrides)
     layout = lay_out(tensors, roles or {})
     question = make_question(checkpoint, revision=revision, device=layout.device, config=config, engine=engine, ranks=ranks)
+    if layout.device != HOST:
+        _give_back()
     session = Session(settings.socket_path, settings.daemon_uid)
     try:
         asked: Identity
@@ -182,6 +184,13 @@ def _fill_host(layout: Layout) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _give_back() -> None:
+    """What torch keeps of a GPU for its own next tensors is no room for anybody else."""
+    import torch
+
+    torch.cuda.empty_cache()
 
 
 def _fill_gpu(layout: Layout) -> int:

@@ -1,6 +1,6 @@
 """A small engine: it fuses, transposes, slices, strides and ties what it loaded, as real ones do after loading.
 
-`python -m support.processed CHECKPOINT CONFIG [accept]` is another process of it, which attaches its post-load tensors into a module
+`python -m support.processed CHECKPOINT CONFIG [ACCEPT [GPU]]` is another process of it, which attaches its post-load tensors into a module
 without memory and prints the digest of what it computes.
 """
 
@@ -97,11 +97,11 @@ def loaded(raw: Mapping[str, torch.Tensor], device: str = "cpu") -> Tiny:
     return made.eval()
 
 
-def hollow() -> Tiny:
+def hollow(device: str = "cpu") -> Tiny:
     """Without memory, but for what the model makes itself."""
     with torch.device("meta"):
         made = Tiny().eval()
-    made.angles = torch.arange(WIDTH) / WIDTH
+    made.angles = torch.arange(WIDTH, device=device) / WIDTH
     return made
 
 
@@ -115,9 +115,9 @@ def main(arguments: list[str]) -> None:
     from wcache.core.model.config import normalise_config
     from wcache.loader.attach import attach
 
-    accept: dict[str, Any] = {"accept": arguments[2]} if len(arguments) > 2 else {}
-    found = attach(arguments[0], kind="processed", config=normalise_config(json.loads(arguments[1])), on_miss="strict", **accept)
-    model = hollow()
+    words: dict[str, Any] = dict(zip(("accept", "device"), arguments[2:], strict=False))
+    found = attach(arguments[0], kind="processed", config=normalise_config(json.loads(arguments[1])), on_miss="strict", **words)
+    model = hollow("cuda" if "device" in words else "cpu")
     found.into(model)
     print(answer(model))
 
