@@ -86,7 +86,7 @@ def measure(rounds: int, *, sweep: bool) -> list[dict[str, Any]]:
     if sweep:
         shipped = host_tier.CHUNK_BYTES, host_tier.THREADS_MAX
         for chunk_mib in (0.5, 1, 2, 4, 8):
-            for threads in (8, 12, 16, 24):
+            for threads in (4, 8, 12, 16):
                 host_tier.CHUNK_BYTES, host_tier.THREADS_MAX = int(chunk_mib * (1 << 20)), threads
                 value = _median(lambda: through_plan(segments, device, size_bytes))
                 rows.append(_row(f"ring of {threads} threads, chunks of {chunk_mib:g} MiB", value, "GB/s"))
@@ -104,7 +104,7 @@ def through_plan(segments: list[Any], device: Any, size_bytes: int) -> float:
     began = time.perf_counter()
     load = host_tier.plan(segments, chunk_bytes=host_tier.CHUNK_BYTES)
     block = torch.empty(load.size_bytes, dtype=torch.uint8, device="cuda")
-    host_tier._Ring(device, block.data_ptr(), load.chunks).run()
+    host_tier._Transfer(device, block.data_ptr(), load.chunks).run()
     torch.cuda.synchronize()
     seconds = time.perf_counter() - began
     del block
@@ -114,22 +114,19 @@ def through_plan(segments: list[Any], device: Any, size_bytes: int) -> float:
 
 def pinning(device: Any) -> list[dict[str, Any]]:
     """What 64 MiB of pinned memory cost, by the driver's own allocation and by registering."""
-    import mmap
-
     from wcache.core.memory.cuda import call, current
-    from wcache.loader.host_tier import _pinned
+    from wcache.core.memory.upload import Ring
 
-    size_bytes = 64 << 20
     with current(device):
         began = time.perf_counter()
-        allocated = call("cuMemHostAlloc", size_bytes, 1)
+        allocated = call("cuMemHostAlloc", 64 << 20, 0)
         allocating_s = time.perf_counter() - began
         call("cuMemFreeHost", allocated)
     began = time.perf_counter()
-    ring = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    ring.madvise(mmap.MADV_HUGEPAGE)
-    with _pinned(ring, device):
-        registering_s = time.perf_counter() - began
+    ring = Ring(32, 2 << 20)
+    ring.register(device)
+    registering_s = time.perf_counter() - began
+    ring.close()
     return [
         _row("pinning 64 MiB: cuMemHostAlloc", allocating_s * 1e3, "ms"),
         _row("pinning 64 MiB: cuMemHostRegister of huge pages", registering_s * 1e3, "ms"),

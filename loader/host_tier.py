@@ -5,17 +5,15 @@ pread(2) into a pinned chunk needs no mapping of the shard and no page faults, a
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wcache.core.checkpoint.header import TensorEntry
 from wcache.core.memory.cuda import call, current
 from wcache.core.memory.packing import Placement, aligned
+from wcache.core.memory.upload import Ring
 from wcache.core.memory.views import block_tensors
 from wcache.core.model.errors import MappingFailed, NoRoom
 from wcache.loader.mapping import Segment
@@ -29,10 +27,9 @@ if TYPE_CHECKING:
 # The ring is small: pinning takes time, and what fits a core's cache is fetched from there, not from memory again.
 CHUNK_BYTES = 2 << 20
 THREADS_MAX = 16
-_CHUNKS = 2  # a thread: one is filled while the GPU fetches the other
+_CHUNKS = 2  # a thread: one is filled while the GPU fetches the other; the ring has 32 at most
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: torch's default stream is not waited for
 _EVENT = 3  # CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING: who waits leaves its core to a thread that reads
-_PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE
 
 
 class Piece(NamedTuple):
@@ -76,7 +73,7 @@ def copy_to_gpu(segments: Iterable[Segment], device: Device, names: Iterable[str
         raise NoRoom(f"{load.size_bytes} bytes cannot be had: {str(error).splitlines()[0]}", where=str(device)) from None
     # torch may have taken the block from work that the GPU has not finished.
     torch.cuda.current_stream(place).synchronize()
-    _Ring(device, block.data_ptr(), load.chunks).run()
+    _Transfer(device, block.data_ptr(), load.chunks).run()
     return block_tensors(block, load.placements)
 
 
@@ -143,7 +140,7 @@ def read_chunk(chunk: Chunk, into: memoryview) -> None:
         done += count
 
 
-class _Ring:
+class _Transfer:
     """Threads that take the chunks in turn. The first error ends all of them, and is raised when they have ended."""
 
     def __init__(self, device: Device, address: int, chunks: Sequence[Chunk]) -> None:
@@ -158,18 +155,17 @@ class _Ring:
     def run(self) -> None:
         if not self._threads:
             return
-        each_bytes = _CHUNKS * self._room_bytes
-        ring = mmap.mmap(-1, self._threads * each_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with suppress(OSError):  # a kernel without huge pages
-            ring.madvise(mmap.MADV_HUGEPAGE)
-        view = memoryview(ring)
-        parts = [view[start : start + each_bytes] for start in range(0, len(ring), each_bytes)]
-        with _pinned(ring, self._device):
-            threads = [threading.Thread(target=self._work, args=(part,), name="wcache-host-tier") for part in parts]
+        ring = Ring(self._threads * _CHUNKS, self._room_bytes)
+        try:
+            ring.register(self._device)
+            turns = [range(first, first + _CHUNKS) for first in range(0, ring.slots, _CHUNKS)]
+            threads = [threading.Thread(target=self._work, args=(ring, slots), name="wcache-host-tier") for slots in turns]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
+        finally:
+            ring.close()
         if self._errors:
             raise self._errors[0]
 
@@ -177,12 +173,12 @@ class _Ring:
         with self._lock:
             return None if self._errors else next(self._chunks, None)
 
-    def _work(self, part: memoryview) -> None:
+    def _work(self, ring: Ring, slots: range) -> None:
         try:
             with current(self._device):
                 stream = call("cuStreamCreate", _NON_BLOCKING)
                 try:
-                    self._send([_Buffer(part[start:][: self._room_bytes]) for start in range(0, len(part), self._room_bytes)], stream)
+                    self._send([_Slot(ring.slot(slot), ring.address + slot * self._room_bytes) for slot in slots], stream)
                 except BaseException as error:
                     self._errors.append(error)  # before the clean-up can fail for the same reason
                     raise
@@ -192,36 +188,23 @@ class _Ring:
         except BaseException as error:
             self._errors.append(error)
 
-    def _send(self, buffers: list[_Buffer], stream: Any) -> None:
+    def _send(self, slots: list[_Slot], stream: Any) -> None:
         try:
             turn = 0
             while (chunk := self._next()) is not None:
-                buffers[turn].send(chunk, self._address, stream)
-                turn = (turn + 1) % len(buffers)
+                slots[turn].send(chunk, self._address, stream)
+                turn = (turn + 1) % len(slots)
         finally:
-            for buffer in buffers:
-                buffer.close()
+            for slot in slots:
+                slot.close()
 
 
-@contextmanager
-def _pinned(ring: mmap.mmap, device: Device) -> Iterator[None]:
-    """Registered memory, since the driver takes far longer to allocate pinned memory of its own."""
-    address = ctypes.addressof(ctypes.c_char.from_buffer(ring))
-    with current(device):
-        call("cuMemHostRegister", address, len(ring), _PORTABLE, where=str(device))
-    try:
-        yield
-    finally:
-        with current(device):
-            call("cuMemHostUnregister", address)
+class _Slot:
+    """Pinned memory for one chunk, which the GPU reads by itself, and the event that says when it has."""
 
-
-class _Buffer:
-    """Host memory for one chunk, which the GPU reads by itself, and the event that says when it has."""
-
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview, address: int) -> None:
         self._view = view
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        self._address = address
         self._event: Any = call("cuEventCreate", _EVENT)
         self._sent = False
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wcache.core.memory.packing import Placement
 from wcache.core.model.errors import MappingFailed, MissingTensor, WcacheError
 from wcache.core.model.vocabulary import Mode
+from wcache.loader.taken import take
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +29,9 @@ class _Slot(NamedTuple):
 
 
 def fill(module: torch.nn.Module, attachment: Attachment) -> None:
-    """Puts every granted tensor where the module has one of its name. Parameters are those in the mapping, with the class and attributes
-    that they had; buffers are copies, since engines write into theirs. What was one object stays one, and what shared bytes shares them.
+    """Puts every granted tensor where the module has one of its name. Parameters are those in the mapping (in mode copy: copies), with the
+    class and attributes that they had; buffers are copies, since engines write into theirs. What was one object stays one, and what shared
+    bytes shares them.
 
     Nothing of the module is changed unless all of it fits. Raises MissingTensor where the module needs a tensor that was not granted (it
     would be left without memory), MappingFailed for one that the module has no place for or has with another shape, dtype or tie; both
@@ -37,9 +39,12 @@ def fill(module: torch.nn.Module, attachment: Attachment) -> None:
     """
     began_s = time.monotonic()
     try:
-        memory = attachment.memory()
-        found = memory.tensors()
-        places = {place.name: place for place in memory.table.tensors}
+        packed = attachment.packed
+        if packed is None:
+            raise MappingFailed("no packed weights were granted", where=attachment.question.spelling)
+        taken = take(attachment)
+        found = taken.tensors
+        places = {place.name: place for place in packed.table.tensors}
         slots = dict(_slots(module))
         _check(slots, places, found, attachment.question.spelling)
     except MissingTensor as error:
@@ -60,7 +65,7 @@ def fill(module: torch.nn.Module, attachment: Attachment) -> None:
     for name, slot in slots.items():
         if name not in places and id(slot.old) in replaced:  # tied, and published under its other name only
             _put(slot, replaced[id(slot.old)])
-    copied = [tensor for tensor in made.values() if tensor.numel() and not memory.holds(tensor.data_ptr())]
+    copied = [tensor for tensor in made.values() if tensor.numel() and not any(one.holds(tensor.data_ptr()) for one in taken.maps)]
     buffers = sum(not slots[name].is_parameter for name in places)
     attachment.mapped(
         Mode.ZERO_COPY if len(copied) < len(made) and len(copied) <= buffers else Mode.COPY,
@@ -70,6 +75,8 @@ def fill(module: torch.nn.Module, attachment: Attachment) -> None:
         copied_bytes=sum(tensor.nbytes for tensor in copied),
         ms=(time.monotonic() - began_s) * 1000,
     )
+    if attachment.copies:
+        attachment.copied()
 
 
 def _slots(module: torch.nn.Module) -> Iterator[tuple[str, _Slot]]:

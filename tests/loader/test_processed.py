@@ -23,8 +23,17 @@ from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, 
 from wcache.core.checkpoint.identity import filesystem_kind
 from wcache.core.model.config import config_digest, normalise_config
 from wcache.core.model.errors import EvidenceUnavailable, MappingFailed, MissingTensor, RequestRefused, StrictMiss, Unsupported, UsageError
-from wcache.core.model.events import AttachRedecided, FallbackCompleted, FingerprintRecorded, LoadCompleted, LoadStarted, MapCompleted
+from wcache.core.model.events import (
+    AttachRedecided,
+    FallbackCompleted,
+    FingerprintRecorded,
+    LoadCompleted,
+    LoadStarted,
+    MapCompleted,
+    ReleaseCompleted,
+)
 from wcache.core.model.vocabulary import Kind, Lineage, Mode, Outcome, Reason, Tier
+from wcache.loader import attachment_of
 from wcache.loader.attach import Attachment, attach
 from wcache.loader.publish import PublishedInfo, publish, publish_module
 
@@ -91,6 +100,20 @@ def test_parameters_are_mapped_with_their_class_strides_and_ties_and_buffers_are
     model.scale.fill_(3)  # engines do that to buffers
     again = ask(shared_host, base)
     assert float(again.tensors()["scale"]) == 0.5
+
+
+def test_in_mode_copy_the_module_has_memory_of_its_own_and_the_weights_are_released(host: Any, base: Path) -> None:
+    info = published(host, base)
+    model = hollow()
+    ask(host, base, mode="copy").into(model)
+    assert answer(model) == answer(from_disk(base)) and attachment_of(model) is None
+    assert model.head.weight is model.embed.weight and model.queries.data_ptr() == model.fused.data_ptr()
+    assert model.down.stride() == (1, model.down.shape[0])
+    mapped = host.record.last(MapCompleted)
+    assert (mapped.mode, mapped.copied_bytes) == (Mode.COPY, mapped.bytes)
+    assert host.record.last(ReleaseCompleted).residency == info.residency
+    with pytest.raises(StrictMiss, match="released"):
+        ask(host, base)
 
 
 def _gaps(blocks: tuple[tuple[int, int], ...]) -> int:
