@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from wcache.core.settings import Settings
 
 _POLL_S = 0.5
 _QUIET_S = 3.0
+_REPORT_S = 10.0
 _NOTHING = (
     "0 attaches recorded: the command did not load weights through wcache. It may not read safetensors files with Python's safetensors "
     "package, may run a Python without wcache, or one that ignores PYTHONPATH (python -I, -E, -S)"
@@ -29,8 +31,8 @@ _NOTHING = (
 class Receipts:
     """Watches one launch in the ledger and prints its receipt on stderr: when it is ready, and at the end what came after that.
 
-    Ready is when `ready_url` answers with a status below 400; without one, when every attach of the launch has said how it went, every
-    rank has asked, and nothing has changed for three seconds.
+    Ready is when `ready_url` answers with a status below 400, and what was asked by then is told (for ten seconds at most); without one,
+    when every attach of the launch has said how it went, every rank has asked, and nothing has changed for three seconds.
     """
 
     def __init__(self, launch: str, command: Sequence[str], settings: Settings, ready_url: str | None, output: Path | None) -> None:
@@ -39,30 +41,43 @@ class Receipts:
         self._settings = settings
         self._url = ready_url
         self._output = output
+        self._started = False
         self._printed: list[str] | None = None
         self._ready = False
 
     def watch(self, ended: threading.Event) -> None:
         """Until the launch is ready and its receipt is printed, or the command has ended."""
+        self._started = True
+        arrived = self._wait_for_url if self._url is not None else self._wait_for_quiet
+        if arrived(ended):
+            self._ready = True
+            self._say(None)
+
+    def _wait_for_url(self, ended: threading.Event) -> bool:
+        while not _answers(self._url or ""):
+            if ended.wait(_POLL_S):
+                return False
+        deadline_s = time.monotonic() + _REPORT_S
+        while _open_ends(self._ask()) and time.monotonic() < deadline_s:
+            if ended.wait(_POLL_S):
+                return False
+        return True
+
+    def _wait_for_quiet(self, ended: threading.Event) -> bool:
         seen: dict[str, Any] | None = None
         since_s = time.monotonic()
         while not ended.wait(_POLL_S):
-            if self._url is not None:
-                if _answers(self._url):
-                    break
-                continue
             found = self._ask()
             if found != seen:
                 seen, since_s = found, time.monotonic()
             elif found["attaches"] and not _open_ends(found) and time.monotonic() - since_s >= _QUIET_S:
-                break
-        if not ended.is_set():
-            self._ready = True
-            self._say(None)
+                return True
+        return False
 
     def finish(self, exit_status: int) -> None:
         """The receipt at the end, where it says more than the last one."""
-        self._say(exit_status)
+        if self._started:
+            self._say(exit_status)
 
     def _ask(self) -> dict[str, Any]:
         from wcache.ledger.audit import Audit
@@ -83,7 +98,8 @@ class Receipts:
         lines = [f"launch {self.launch}: {found['text']}", *(_line(row) for row in found["attaches"])]
         if lines != self._printed:
             self._printed = lines
-            click.echo("\n".join(f"wcache: {escape(line)}" for line in lines), err=True)
+            with suppress(OSError):  # the terminal may be gone: the command's status still counts
+                click.echo("\n".join(f"wcache: {escape(line)}" for line in lines), err=True)
 
 
 def check_output(path: Path) -> None:

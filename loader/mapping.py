@@ -69,7 +69,7 @@ class ShardMap:
         self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.entries: MappingOf[str, TensorEntry] = {entry.name: entry for entry in segment.header.tensors}
         self._misaligned = frozenset(entry.name for entry in segment.header.misaligned())
-        self._views: weakref.WeakValueDictionary[str, memoryview] = weakref.WeakValueDictionary()
+        self._views: dict[str, list[weakref.ref[Any]]] = {}
 
     def holds(self, address: int) -> bool:
         """Whether an address lies inside this mapping: the proof that a tensor was not copied."""
@@ -80,8 +80,8 @@ class ShardMap:
         return name in self._misaligned
 
     def in_use(self, name: str) -> bool:
-        """Whether anything still points at this tensor's bytes in the mapping: a tensor's storage keeps the view that it was made from."""
-        return name in self._views
+        """Whether anything still points at this tensor's bytes in the mapping: torch and numpy keep the view that they were given."""
+        return any(view() is not None for view in self._views.get(name, ()))
 
     def _view(self, name: str) -> memoryview:
         """The bytes of one tensor that is not empty: in the mapping, or a copy where they lie misaligned."""
@@ -89,9 +89,8 @@ class ShardMap:
         offset = self.header.header_bytes + entry.begin
         if name in self._misaligned:
             return memoryview(bytearray(memoryview(self.memory)[offset : offset + entry.size_bytes]))
-        found = self._views.get(name)
-        if found is None:
-            found = self._views[name] = memoryview(self.memory)[offset : offset + entry.size_bytes]
+        found = memoryview(self.memory)[offset : offset + entry.size_bytes]
+        self._views.setdefault(name, []).append(weakref.ref(found))
         return found
 
     def tensor(self, name: str) -> torch.Tensor:
@@ -114,6 +113,8 @@ class ShardMap:
         if not entry.size_bytes:
             return numpy.empty(entry.shape, dtype=dtype)
         found: numpy.ndarray[Any, Any] = numpy.frombuffer(self._view(name), dtype=dtype, count=entry.size_bytes // dtype.itemsize)
+        if not self.copies(name):
+            self._views[name].append(weakref.ref(found))  # numpy makes a view of its own
         return found.reshape(entry.shape)
 
 
