@@ -182,6 +182,23 @@ for _ in range(2):
     assert [row["decision"] for row in rows] == ["hit", "hit"] and len({row["launch"] for row in rows}) == 1
 
 
+def test_a_program_that_uses_the_loader_itself_is_not_asked_for_twice(execute: Exec, place: Place) -> None:
+    """Its fallback reads the disk through the package, which is not a load of its own."""
+    done = execute.python(LOAD.replace("from safetensors import", "from wcache.loader import"), place.path)
+    assert (done.returncode, done.stdout.strip()) == (0, place.said), done.stderr
+    rows = execute.receipt()["attaches"]
+    assert [row["engine"] for row in rows] == ["safetensors"] * 2, "one for each file, as its own calls decide"
+    assert sum(row["fallback_bytes"] for row in rows) == WEIGHTS_BYTES
+
+
+def test_a_forked_child_says_nothing_of_its_parents_load(execute: Exec, place: Place) -> None:
+    execute.daemon.load(place.path)
+    forking = LOAD + "import os\npid = os.fork()\nif pid:\n    assert os.waitpid(pid, 0)[1] == 0\nelse:\n    kept.clear()\n"
+    assert execute.python(forking, place.path).returncode == 0
+    (row,) = execute.receipt()["attaches"]
+    assert (row["mode"], row["mapped_bytes"]) == ("zero_copy", WEIGHTS_BYTES)
+
+
 def test_what_is_wrong_is_told_by_the_reference(execute: Exec, place: Place) -> None:
     script = """
 import sys

@@ -119,3 +119,20 @@ def test_stock_transformers_maps_a_view_and_computes_the_same_bits(daemon: Daemo
     assert report["mapped"] == report["parameters"] > 0
     disk, viewed = load_file(tmp_path / "disk")["result"], load_file(tmp_path / "viewed")["result"]
     assert torch.equal(disk.view(torch.uint8), viewed.view(torch.uint8))
+
+
+def test_a_fallback_of_our_own_from_pretrained_is_one_attach_under_exec(smollm2: Path, short_path: Path, tmp_path: Path) -> None:
+    """It has decided, and then has transformers read the disk, which must not decide again."""
+    environ = {
+        **clean_environ(),
+        "WCACHE_RUNTIME_DIR": str(short_path),
+        "WCACHE_STATE_DIR": str(short_path / "state"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    receipt = tmp_path / "receipt.json"
+    line = [sys.executable, "-m", "wcache.cli", "exec", "--json", str(receipt), "--", sys.executable, str(ENGINE)]
+    words = ["logits", str(smollm2), "wcache", "bfloat16", str(tmp_path / "out")]
+    done = subprocess.run([*line, *words], env=environ, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(receipt.read_text())["attaches"]
+    assert (row["engine"], row["decision"], row["reason"]) == ("transformers", "fallback", "daemon_absent")
