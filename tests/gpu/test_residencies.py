@@ -408,7 +408,7 @@ def test_two_daemons_hold_their_own_on_one_gpu(daemon: DaemonProcess, gpu: cuda.
 
 
 def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(gpu: cuda.Device, made: Made, disk: Path, used_mib: Meter) -> None:
-    """F2 on a GPU: what is in host memory does not make room there."""
+    """D9 on a GPU: what is in host memory does not make room there."""
     other = zeros_shard(disk / "other" / "model.safetensors", 200 * MIB).parent
     daemon = DaemonProcess(environ={"WCACHE_BUDGET_BYTES": str(400 * MIB)})
     try:
@@ -428,6 +428,7 @@ def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(gpu: cuda
 
 
 def test_what_cannot_fit_or_is_not_there_is_refused_before_anything_is_read(daemon: DaemonProcess, gpu: cuda.Device, disk: Path) -> None:
+    """D7 on a GPU."""
     huge = zeros_shard(disk / "huge" / "model.safetensors", gpu.total_bytes + (1 << 30)).parent
     with pytest.raises(NoRoom, match=r"\d+ may be taken \(by the memory that is free on that GPU\)"):
         load(daemon, huge, gpu.uuid)
