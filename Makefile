@@ -1,7 +1,7 @@
 # The five verbs. Each makes what it needs: a Python >= 3.10 with its venv module and make are enough to begin.
 #
 #   make demo    a real model, a daemon, hits, a refused twin, a wrong hit on purpose and its proof
-#   make test    every test, with real daemons and real models
+#   make test    every test, with real daemons and real models (ARGS= goes to pytest; JOBS=4 processes, 0: in one, for a debugger)
 #   make test-gpu   what needs an NVIDIA GPU; skipped where there is none (PYTHON_GPU= a Python that has torch with CUDA)
 #   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
@@ -39,8 +39,11 @@ $(VENV)/.%: pyproject.toml constraints-dev.txt $(VENV)/.pip
 demo: $(VENV)/.demo
 	@$(BIN)/python demo/run.py
 
+# Many tests wait, for two seconds until a fresh file is old enough for example: more processes than cores.
+JOBS ?= 4
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
 
 # A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.
 test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)

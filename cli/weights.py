@@ -150,7 +150,8 @@ def release(residency: str, force: bool, when_free: bool, verify: bool, why: str
         reply = channel.call(request, timeout_s=PATIENCE_S, on_progress=show)
     if not isinstance(reply, Done):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="release")
-    print_document({"residency": residency, "state": "released", "seq": reply.seq}, f"{residency}: released (seq {reply.seq})")
+    released = reply.residency  # the whole id
+    print_document({"residency": released, "state": "released", "seq": reply.seq}, f"{released}: released (seq {reply.seq})")
 
 
 VERIFY_HELP = """Check that resident weights are still what was loaded.

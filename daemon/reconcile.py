@@ -65,7 +65,7 @@ def _residency(server: Server, known: KnownResidency, segments: Mapping[str, Dep
         return ReleaseCompleted(residency=view.residency, bytes=view.bytes)  # it was dropped, and that is all that was missing
     flaw = residency.memory_flaw() if residency is not None else ""
     if residency is None or flaw:
-        why = flaw or ("the server died, and the vault did not have it" if deposit is None else "what the vault kept cannot be used")
+        why = flaw or ("the server ended, and the vault did not have it" if deposit is None else "what the vault kept cannot be used")
         return ResidencyLost(residency=view.residency, why=why)
     residency.state = view.state
     residency.loaded_ns = known.loaded_ns
@@ -107,7 +107,11 @@ def _connection(server: Server, deposit: Deposit) -> Connection | None:
 
 def _lives(server: Server, attach: KeptAttach) -> bool:
     row = server.recorder.knowledge.attach(attach.attach)
-    return row is None or row["state"] in _GRANTED  # None: recorded in the journal only
+    if row is not None:
+        return row["state"] in _GRANTED
+    # Recorded in the journal only; or the ledger is another one than it was.
+    lease = attach.lease
+    return lease is not None and (server.holdings.get(lease.residency) is not None or _past(server, lease.residency) is not None)
 
 
 def _attach(server: Server, connection: Connection, kept: KeptAttach) -> Attach:
@@ -123,14 +127,17 @@ def _attach(server: Server, connection: Connection, kept: KeptAttach) -> Attach:
     return attach
 
 
+def _past(server: Server, name: str) -> KnownResidency | None:
+    known = server.recorder.knowledge.residencies(frozenset(ResidencyState) - LIVE_RESIDENCY)
+    return next((one for one in known if one.view.residency == name), None)
+
+
 def _gone(server: Server, name: str) -> Residency:
     """It was released by force, or lost, while somebody had it mapped: that lease still counts."""
-    for known in server.recorder.knowledge.residencies(frozenset(ResidencyState) - LIVE_RESIDENCY):
-        if known.view.residency == name:
-            asked = known.view.served
-            break
-    else:
+    known = _past(server, name)
+    if known is None:
         raise WcacheError("the ledger does not know the residency of a lease", where=name)
+    asked = known.view.served
     residency = Residency(residency=name, asked=asked, served=asked, bytes=known.view.bytes, loaded_ns=known.loaded_ns)
     server.holdings.add(residency)
     server.holdings.retire(residency, known.view.state)

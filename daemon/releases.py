@@ -56,7 +56,8 @@ def release(server: Server, connection: Connection, request: ReleaseRequest) -> 
     if holders and not request.force and not request.when_free:
         _refuse(server, connection, residency, request, holders)
         return
-    begun = begin_release(server, residency, _requested(connection, residency, request), _answer(connection), verify=request.verify)
+    requested = _requested(connection, residency, request)
+    begun = begin_release(server, residency, requested, _answer(connection, residency), verify=request.verify)
     if request.verify or (residency.leases and not request.force):
         connection.wait_for(begun.progress, lambda: None)
 
@@ -145,12 +146,12 @@ def _over(server: Server, begun: Release, outcome: Outcome) -> None:
         waiter(outcome)
 
 
-def _answer(connection: Connection) -> Callable[[Outcome], None]:
+def _answer(connection: Connection, residency: Residency) -> Callable[[Outcome], None]:
     def told(outcome: Outcome) -> None:
         if isinstance(outcome, WcacheError):
             connection.fail(outcome)
         else:
-            connection.reply(Done(seq=outcome[-1] if outcome else None))
+            connection.reply(Done(seq=outcome[-1] if outcome else None, residency=residency.residency))
 
     return told
 
@@ -169,7 +170,7 @@ def _requested(connection: Connection, residency: Residency, request: ReleaseReq
 def _join(server: Server, connection: Connection, begun: Release, request: ReleaseRequest) -> None:
     """Wait with those who asked before, or force what they only deferred."""
     begun.verify = begun.verify or request.verify
-    answer = _answer(connection)
+    answer = _answer(connection, begun.residency)
     begun.waiters.append(answer)
     connection.wait_for(begun.progress, lambda: None)
 

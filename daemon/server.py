@@ -29,6 +29,8 @@ from wcache.core.wire.messages import (
     Message,
     Observe,
     Prove,
+    Publish,
+    PublishBegin,
     ReleaseRequest,
     ReplaceRequest,
     ShutdownRequest,
@@ -50,6 +52,7 @@ from wcache.daemon.loads import Load, start_load, stop_load, sweep_loads
 from wcache.daemon.loop import READ, Loop
 from wcache.daemon.observations import observe
 from wcache.daemon.proofs import Proving, abandon_proof
+from wcache.daemon.publishes import abandon_publication, begin_publish, take_published
 from wcache.daemon.reconcile import take_over
 from wcache.daemon.recorder import Outcome, Recorder, new_event
 from wcache.daemon.releases import Release, list_leases, release, shut_down
@@ -77,6 +80,7 @@ _HANDLERS: dict[type[Message], Callable[..., None]] = {
     Observe: observe,
     Ack: acknowledge,
     LoadRequest: start_load,
+    PublishBegin: begin_publish,
     ReleaseRequest: release,
     VerifyRequest: verify,
     StatusRequest: tell_status,
@@ -96,6 +100,7 @@ class Server:
         self.started_ns = time.time_ns()
         self.stopping = False
         self.leaving = False
+        self.left = False
         self.replacing = False
         self.holdings = Holdings()
         self.loads: list[Load] = []
@@ -147,8 +152,9 @@ class Server:
         self.loop.run()
         self._close()
 
-    def asked_to_stop(self, signal_name: str) -> None:
-        """By a signal. Ctrl-C with live leases is refused and lists them; a second one within ten seconds, of the same leases, is meant."""
+    def asked_to_stop(self, signal_name: str, stored: bool = False) -> None:
+        """By a signal. Ctrl-C with live leases is refused and lists them; a second one within ten seconds, of the same leases, is meant.
+        `stored`: a service manager keeps what the vault holds, and knows whether it starts this unit again."""
         leases, now_s = self.holdings.leases(), time.monotonic()
         attaches = {lease.attach for lease in leases}
         if signal_name == "SIGINT" and self.stopping:
@@ -157,7 +163,7 @@ class Server:
             self._interrupted_s, self._listed = now_s, attaches
             log.warning("not stopped: weights are mapped by %s; press Ctrl-C again to stop even so", list_leases(leases))
             return
-        self.stop(signal_name)
+        self.stop(signal_name, left=stored)
 
     def leave(self) -> None:
         """End without a word: another server goes on with what the vault keeps."""
@@ -174,12 +180,18 @@ class Server:
         if self._listener is not None:
             self.loop.watch(self._listener.fileno(), READ, self._accept)
 
-    def stop(self, by: str, then: Callable[[], None] = lambda: None) -> None:
-        """End in order: nothing is let go without an event that says so. Once; `then` is called before the loop ends."""
+    def stop(self, by: str, then: Callable[[], None] = lambda: None, *, left: bool = False) -> None:
+        """End in order: nothing is let go without an event that says so. Once; `then` is called before the loop ends.
+
+        With `left`, residencies and leases do not end: the service manager has them, for the next server of this instance.
+        """
         if self.stopping:
             return
-        self.stopping = True
+        self.stopping, self.left = True, left
         self.vault.stopping()
+        if left:
+            for connection in self._connections:
+                connection.pause()
         self._stop_listening()
         for hashing in list(self.hashes):
             abandon_hash(self, hashing)
@@ -188,14 +200,19 @@ class Server:
         for running in list(self.verifies):
             abandon_verify(self, running)
         for load in list(self.loads):
-            stop_load(self, load)
-        unit: list[Event] = [LeaseEnded(attach=lease.attach, how="daemon stopped") for lease in self.holdings.leases()]
-        unit += [ResidencyLost(residency=one.residency, why="daemon stopped") for one in self.holdings.resident()]
+            if not (left and load.completing):
+                stop_load(self, load)
+        unit: list[Event] = []
+        if not left:
+            unit += [LeaseEnded(attach=lease.attach, how="daemon stopped") for lease in self.holdings.leases()]
+            unit += [ResidencyLost(residency=one.residency, why="daemon stopped") for one in self.holdings.resident()]
         for begun in list(self.releases.values()):
             if begun.complete is not None:
                 begun.complete()  # the vault ends too
-        unit += [ResidencyLost(residency=name, why="daemon stopped") for name, one in self.releases.items() if not one.completing]
-        unit.append(DaemonStopped(instance=self.instance, by=by))
+        if not left:
+            unit += [ResidencyLost(residency=name, why="daemon stopped") for name, one in self.releases.items() if not one.completing]
+        kept = [one.residency for one in self.holdings.resident()] if left else []
+        unit.append(DaemonStopped(instance=self.instance, by=by, left=tuple(kept)))
         events = [new_event(event) for event in unit]
 
         def ended(outcome: Outcome) -> None:
@@ -233,9 +250,14 @@ class Server:
             if isinstance(request, (HashRequest, Prove)):
                 take_files(self, connection, request, fds)
                 return
+            if isinstance(request, Publish):
+                take_published(self, connection, request, fds)
+                return
             close_fds(fds)
             if isinstance(request, Hello) or fds:
-                raise ProtocolError("Hello comes once, and descriptors only with HashRequest and Prove", where=type(request).__name__)
+                raise ProtocolError(
+                    "Hello comes once, and descriptors only with HashRequest, Prove and Publish", where=type(request).__name__
+                )
             _HANDLERS[type(request)](self, connection, request)
         except WcacheError as error:
             connection.fail(error)
@@ -252,6 +274,7 @@ class Server:
         self.door.left(connection.peer)
         if not self.stopping:
             leave(self, connection)
+            abandon_publication(self, connection)
 
     def screen(self, peer: Peer) -> Screen:
         return self.door.screen(peer)
@@ -352,7 +375,7 @@ class Server:
             listener.close()
 
     def _close(self) -> None:
-        if not self.leaving:
+        if not (self.leaving or self.left):
             for connection in list(self._connections):
                 connection.close("the daemon stopped")
         if self.health is not None:
@@ -361,7 +384,7 @@ class Server:
             residency.drop()
         self.recorder.close()
         if not self.leaving:
-            self.vault.bye(EXIT_OK)
+            self.vault.bye(EXIT_OK, left=self.left)
         self.vault.close()
         self.loop.close()
 

@@ -2,8 +2,9 @@
 
 It takes the instance lock, owns the listening socket, and starts the server, which deposits sealed segments and the connections of
 leases here. When the server dies another one is started and gets everything back; when the vault dies the server starts another vault
-(`--adopt`) and deposits everything again. Standard library only, so that it stays at about ten megabytes and has next to nothing that
-can fail: no msgspec, no SQLAlchemy, and of wcache only what imports neither.
+(`--adopt`) and deposits everything again; when both die, a service manager that keeps descriptors hands them to the next vault. Standard
+library only, so that it stays at about ten megabytes and has next to nothing that can fail: no msgspec, no SQLAlchemy, and of wcache
+only what imports neither.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from wcache.core.model.errors import EXIT_DAEMON, WcacheError
+from wcache.core.model.errors import EXIT_DAEMON, EXIT_OK, WcacheError
 from wcache.core.places import SOCKET_NAME
 from wcache.daemon.deposits import RETRY_S, SEGMENTS, Deposit, Key, Line, pair
+from wcache.daemon.descriptor_store import Returned, Store, returned
 from wcache.daemon.notify import notify, watchdog_interval_s
 from wcache.daemon.place import InstanceLock, listen, prepare_directory
+from wcache.daemon.process import Server, how_it_ended, spawn
 from wcache.daemon.sharing import DIRECTORY_MODE, GROUP_VARIABLE, SOCKET_MODE, group_of, others_may, share
 
 READY_LINE = b"READY\n"
@@ -37,56 +40,18 @@ _KILL_AFTER_S = 2.0  # a server that closed its line and goes on is of no use to
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Server:
-    """The server's process as the vault sees it: a child, or (after an adoption) the process that started this vault."""
-
-    def __init__(self, pid: int, line: Line, *, is_child: bool) -> None:
-        self.pid = pid
-        self.line = line
-        self.is_child = is_child
-        self.code: int | None = None  # how a child ended: its exit status, or a signal as a negative number
-        self.pidfd: int | None = None
-        with suppress(ProcessLookupError):
-            self.pidfd = os.pidfd_open(pid)
-        self.started_s = time.monotonic()
-        self.kill_at_s: float | None = None
-        self.ready = not is_child
-        self.stopping = False
-        self.exit_code: int | None = None  # it said goodbye
-        self.failure: tuple[str, int] | None = None  # it said why it cannot start: a line, an exit code
-
-    def dead(self) -> bool:
-        if self.is_child:
-            if self.code is None:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                self.code = os.waitstatus_to_exitcode(status) if pid else None
-            return self.code is not None
-        if self.pidfd is None:
-            return True
-        poller = select.poll()
-        poller.register(self.pidfd, select.POLLIN)
-        return bool(poller.poll(0))
-
-    def kill(self) -> None:
-        if self.pidfd is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-
-    def close(self) -> None:
-        self.line.close()
-        if self.pidfd is not None:
-            os.close(self.pidfd)
-
-
 class Vault:
     """Holds, starts, hands back. `run()` returns the exit code."""
 
-    def __init__(self, options: argparse.Namespace, lock: InstanceLock, listener_fd: int, instance: str) -> None:
+    def __init__(self, options: argparse.Namespace, lock: InstanceLock, listener_fd: int, instance: str, came: Returned | None) -> None:
+        """`came`: what the service manager kept of an earlier vault of this unit; None for one that is adopted."""
         self._options = options
         self._lock = lock
         self._listener_fd = listener_fd
         self._instance = instance
-        self._held: dict[Key, Deposit] = {}
+        self._held: dict[Key, Deposit] = {} if came is None else {deposit.key: deposit for deposit in came.deposits}
+        self._store = Store.of_manager(instance, came)
+        self._left = False  # what is held is the service manager's to keep, for the next start of the unit
         self._server: Server | None = None
         self._start_at_s: float | None = 0.0
         self._quick_deaths = 0
@@ -109,6 +74,10 @@ class Vault:
     def run(self) -> int:
         while self._exit_code is None:
             self._turn()
+        if self._store is not None:
+            if self._exit_code == EXIT_OK and not self._left:
+                self._store.clear()
+            self._store.settle()
         for deposit in self._held.values():
             deposit.close()
         return self._exit_code
@@ -126,9 +95,14 @@ class Vault:
                 poller.register(server.line.sock, select.POLLIN | writing)
             if server.pidfd is not None:
                 poller.register(server.pidfd, select.POLLIN)
+        if self._store is not None:
+            for fd in self._store.watched:
+                poller.register(fd, 0)
         for fd, _ in poller.poll(self._timeout_ms(time.monotonic())):
             if fd == self._wake_fd:
                 self._signals()
+        if self._store is not None:
+            self._store.turn()
         if server is None or self._server is not server:
             return
         dead = server.dead()  # asked before reading: what it said before it died is read now
@@ -152,6 +126,8 @@ class Vault:
     def _timeout_ms(self, now_s: float) -> int | None:
         due: list[float] = []
         server = self._server
+        if self._store is not None and (due_s := self._store.due_s) is not None:
+            due.append(due_s)
         if server is None:
             due.append(self._start_at_s or 0.0)
         else:
@@ -175,7 +151,7 @@ class Vault:
         ]  # fmt: skip
         with theirs:
             try:
-                child = _spawn(command, (theirs.fileno(), self._listener_fd, self._lock.fd))
+                child = spawn(command, (theirs.fileno(), self._listener_fd, self._lock.fd))
             except OSError as error:
                 ours.close()
                 say("ERROR", f"cannot start {sys.executable}: {error.strerror}")
@@ -188,7 +164,7 @@ class Vault:
             server.line.deposit(deposit)
         server.line.send("restored")
         for name in self._asked:
-            server.line.send("signal", name=name)
+            self._hand_on(server, name)
 
     def _listen_to(self, server: Server) -> None:
         if server.line.closed:
@@ -201,16 +177,14 @@ class Vault:
         if op == "deposit":
             deposit = server.line.assemble(message, fds)
             if deposit is not None:
-                self._forget(deposit.key)
-                self._held[deposit.key] = deposit
+                self._keep(deposit)
             if message["part"] == message["parts"] - 1:
                 server.line.send("kept" if deposit is not None else "refused", kind=message["kind"], id=message["id"])
             return
         for fd in fds:
             os.close(fd)
         if op == "drop":
-            self._forget((message["kind"], message["id"]))
-            server.line.send("dropped", kind=message["kind"], id=message["id"])
+            self._drop(server, (message["kind"], message["id"]))
         elif op == "ready":
             self._ready(server)
         elif op == "failed":
@@ -220,13 +194,31 @@ class Vault:
             notify(STOPPING=1, STATUS="stopping")
         elif op == "bye":
             server.exit_code = int(message["code"])
+            self._left = bool(message.get("left"))
         elif op == "pong":
             notify(WATCHDOG=1)
 
-    def _forget(self, key: Key) -> None:
+    def _keep(self, deposit: Deposit) -> None:
+        earlier = self._held.pop(deposit.key, None)
+        if earlier is not None:
+            earlier.close()
+        self._held[deposit.key] = deposit
+        if self._store is not None and not self._store.put(deposit):
+            say("WARNING", f"no room for {deposit.id} among the {self._store.room} descriptors of FileDescriptorStoreMax=: not stored")
+
+    def _drop(self, server: Server, key: Key) -> None:
+        """Memory is given back when everybody has let go of it: only then is the server told."""
         deposit = self._held.pop(key, None)
         if deposit is not None:
             deposit.close()
+
+        def gone() -> None:
+            server.line.send("dropped", kind=key[0], id=key[1])
+
+        if self._store is None:
+            gone()
+        else:
+            self._store.forget(key, gone)
 
     def _ready(self, server: Server) -> None:
         server.ready = True
@@ -242,13 +234,13 @@ class Vault:
         lived_s = time.monotonic() - server.started_s
         server.close()
         self._server = None
-        how = _how(server.code)
+        how = how_it_ended(server.code)
         if server.exit_code is not None:
             self._exit_code = server.exit_code
         elif server.stopping:
             say("ERROR", f"server {server.pid} {how} while it was stopping")
             self._exit_code = EXIT_DAEMON
-        elif server.failure is not None and not self._was_ready:
+        elif server.failure is not None and not self._was_ready and not self._held:
             line, self._exit_code = server.failure
             self._tell_starter(line.encode() + b"\n")
         elif self._unready_starts >= STARTS_MAX and not self._held:
@@ -289,10 +281,14 @@ class Vault:
                 if number != signal.SIGINT and name not in self._asked:
                     self._asked.append(name)
                 if self._server is not None:
-                    self._server.line.send("signal", name=name)
+                    self._hand_on(self._server, name)
                 else:
                     say("WARNING", f"{name} while no server runs: ended without an ordered stop")
                     self._exit_code = EXIT_DAEMON
+
+    def _hand_on(self, server: Server, name: str) -> None:
+        """A service manager ends a unit by SIGTERM whether or not it starts it again, and knows itself what to do with what it keeps."""
+        server.line.send("signal", name=name, stored=self._store is not None and name == "SIGTERM")
 
     def _tell_starter(self, line: bytes) -> None:
         fd, self._options.ready_fd = self._options.ready_fd, None
@@ -304,32 +300,6 @@ class Vault:
     def _counts(self) -> str:
         segments = sum(kind == SEGMENTS for kind, _ in self._held)
         return f"{segments} residencies and {len(self._held) - segments} connections"
-
-
-def _spawn(command: list[str], fds: tuple[int, ...]) -> int:
-    """A child in a session of its own, since a terminal's Ctrl-C is the vault's to hand on; its pid. Not by `subprocess`, which would cost
-    a megabyte: this process has one thread, and every descriptor but `fds` is close-on-exec."""
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        signal.set_wakeup_fd(-1)  # the pipe is shared with the vault
-        os.setsid()
-        os.chdir("/")
-        for fd in fds:
-            os.set_inheritable(fd, True)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execv(command[0], command)  # noqa: S606
-    finally:
-        os._exit(127)
-
-
-def _how(code: int | None) -> str:
-    if code is None:
-        return "died"
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
 
 
 def say(level: str, text: str) -> None:
@@ -378,10 +348,11 @@ def main(arguments: list[str] | None = None) -> int:
 
         lock = InstanceLock(runtime_dir, options.lock_fd)
         lock.sign()
-        vault = Vault(options, lock, options.listen_fd, options.instance)
+        vault = Vault(options, lock, options.listen_fd, options.instance, None)
         vault.adopt(Server(options.server_pid, Line(socket.socket(fileno=options.server_fd)), is_child=False))
         notify(MAINPID=os.getpid())
         return vault.run()
+    came = returned()
     try:
         gid = group_of(os.environ.get(GROUP_VARIABLE))
         prepare_directory(runtime_dir, others_may(gid))
@@ -398,7 +369,7 @@ def main(arguments: list[str] | None = None) -> int:
             options,
             WcacheError(error.strerror or errno.errorcode.get(error.errno or 0, "OSError"), where=str(error.filename or runtime_dir)),
         )
-    return Vault(options, lock, listener.fileno(), f"d-{os.urandom(8).hex()}").run()
+    return Vault(options, lock, listener.fileno(), came.instance or f"d-{os.urandom(8).hex()}", came).run()
 
 
 if __name__ == "__main__":

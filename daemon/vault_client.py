@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from wcache.core.model.errors import NoRoom, WcacheError
 from wcache.daemon.deposits import RETRY_S, Deposit, Key, Line, pair
@@ -36,7 +37,7 @@ class VaultClient:
         """`arguments` are those of the server that a vault needs to start one: a new vault gets them too."""
         self.pid = pid
         self.instance = instance
-        self.on_signal: Callable[[str], None] = lambda name: None
+        self.on_signal: Callable[[str, bool], None] = lambda name, stored: None
         self._line = Line(sock)
         self._listener_fd = listener_fd
         self._lock_fd = lock_fd
@@ -50,7 +51,7 @@ class VaultClient:
         self._pause_s = 0.0
         self._leaving = False
         self._retrying = False
-        self._early: list[str] = []
+        self._early: list[dict[str, Any]] = []
 
     @classmethod
     def inherited(cls, options: argparse.Namespace, arguments: Sequence[str]) -> VaultClient:
@@ -78,7 +79,7 @@ class VaultClient:
                 elif message["op"] == "restored":
                     done = True
                 elif message["op"] == "signal":
-                    self._early.append(message["name"])
+                    self._early.append(message)
             if done:
                 return found
             if self._line.closed:
@@ -89,8 +90,8 @@ class VaultClient:
         """From now on the loop listens to the vault."""
         self._loop = loop
         self._watch()
-        for name in self._early:
-            self.on_signal(name)
+        for message in self._early:
+            self._hear(message)
 
     @property
     def pending(self) -> bool:
@@ -124,10 +125,10 @@ class VaultClient:
         self._line.send("stopping")
         self._watch()
 
-    def bye(self, code: int) -> None:
-        """The last word: the vault ends with it. Blocks until it is sent."""
+    def bye(self, code: int, *, left: bool) -> None:
+        """The last word: the vault ends with it. `left`: what it holds stays with the service manager. Blocks until it is sent."""
         self._leaving = True
-        self._line.send("bye", code=code)
+        self._line.send("bye", code=code, left=left)
         self._flush()
 
     def fail(self, line: bytes, code: int) -> None:
@@ -187,10 +188,10 @@ class VaultClient:
             log.warning("the vault (pid %d) died; starting another", self.pid)
             self._replace()
 
-    def _hear(self, message: dict[str, str]) -> None:
+    def _hear(self, message: dict[str, Any]) -> None:
         op = message["op"]
         if op == "signal":
-            self.on_signal(message["name"])
+            self.on_signal(message["name"], message.get("stored", False))
         elif op == "ping":
             self._line.send("pong")
         elif op in ("kept", "refused"):
@@ -237,9 +238,8 @@ class VaultClient:
             return
         self.pid = self._child.pid
         self._line = Line(ours)
+        for kind, name in self._dropping:  # the new vault never had it, but the service manager may
+            self._line.send("drop", kind=kind, id=name)
         for deposit in self._items.values():
             self._line.deposit(deposit)
-        dropped, self._dropping = list(self._dropping.values()), {}
-        for then in dropped:  # the new vault never had it
-            then()
         self._watch()

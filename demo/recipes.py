@@ -6,6 +6,7 @@ names, shapes and headers and one tensor set to zero: `model.norm.weight`. all-M
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -38,13 +39,18 @@ def minilm(cache: Path = CACHE) -> Path:
 
 
 def _once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Makes `target` in a scratch directory and renames it, so that an interrupted run leaves nothing half made."""
-    if not target.exists():
-        scratch = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        make(scratch)
-        scratch.rename(target)
+    """Makes `target` in a scratch directory and renames it, so that an interrupted run leaves nothing half made. One of several does."""
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            scratch = target.with_name(f"{target.name}.{os.getpid()}.partial")
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            make(scratch)
+            scratch.rename(target)
     return target
 
 

@@ -185,8 +185,8 @@ def _daemon(row: Row | None, item: Accepted) -> Row | None:
             "instance": event.instance, "seq": item.seq, "state": "running", "started_ns": item.occurred_ns, "ended_ns": None,
             "pid": event.pid, "uid": event.uid, "version": event.version, "boot_id": event.boot_id, "runtime_dir": event.runtime_dir,
         }  # fmt: skip
-    if row is not None and row["ended_ns"] is None and isinstance(event, ev.DaemonStarted):  # its vault started another server
-        row.update(pid=event.pid, version=event.version)
+    if row is not None and row["state"] != "lost" and isinstance(event, ev.DaemonStarted):  # another server, or its unit started again
+        row.update(state="running", ended_ns=None, pid=event.pid, version=event.version)
     elif row is not None and row["ended_ns"] is None and isinstance(event, (ev.DaemonStopped, ev.DaemonLost)):
         row.update(state="stopped" if isinstance(event, ev.DaemonStopped) else "lost", ended_ns=item.occurred_ns)
     return row

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wcache.loader.attach import Attachment
+    from wcache.loader.attachment import attachment_of
     from wcache.loader.safetensors_api import load_file, safe_open
     from wcache.loader.transformers import from_pretrained
 
-__all__ = ["Attachment", "from_pretrained", "load_file", "safe_open"]
+__all__ = ["Attachment", "attachment_of", "from_pretrained", "load_file", "safe_open"]
 
-_HOMES = {"Attachment": "attach", "from_pretrained": "transformers", "load_file": "safetensors_api", "safe_open": "safetensors_api"}
+_HOMES = {
+    "Attachment": "attach",
+    "attachment_of": "attachment",
+    "from_pretrained": "transformers",
+    "load_file": "safetensors_api",
+    "safe_open": "safetensors_api",
+}
 
 
 def __getattr__(name: str) -> Any:

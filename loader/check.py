@@ -12,11 +12,12 @@ import msgspec
 
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.decide import decide
-from wcache.core.model.errors import DaemonUnreachable
+from wcache.core.model.errors import DaemonUnreachable, Unsupported
 from wcache.core.model.vocabulary import Outcome, Reason, Tier
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import Progress
 from wcache.loader.attach import resolve_settings
+from wcache.loader.device import visible_gpu
 from wcache.loader.evidence import Gathered, gather
 from wcache.loader.question import make_question, request_of
 from wcache.loader.session import Session
@@ -67,10 +68,14 @@ def check(
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
+        gpu = visible_gpu(question.device)
+        if gpu is not None:
+            question = msgspec.structs.replace(question, device=gpu.uuid)
         session = Session(settings.socket_path, settings.daemon_uid)
         gathered = gather(session, question, settings, reader=reader, may_hash=read, on_progress=on_progress)
-    except DaemonUnreachable as error:
-        request = msgspec.structs.replace(request_of(question), obstacle=Reason(error.reason), obstacle_detail=error.diagnostics())
+    except (DaemonUnreachable, Unsupported) as error:
+        reason = Reason.UNSUPPORTED if isinstance(error, Unsupported) else Reason(error.reason)
+        request = msgspec.structs.replace(request_of(question), obstacle=reason, obstacle_detail=error.diagnostics())
         gathered = Gathered(request, decide((), (), request, settings.policy, time.time_ns()), ())
     finally:
         if session is not None:

@@ -21,6 +21,7 @@ from wcache.core.model.errors import (
     EvidenceUnavailable,
     NoRoom,
     RequestRefused,
+    WorkerDied,
 )
 from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Fingerprint
@@ -164,7 +165,7 @@ class _Asking:
                 found = msgspec.structs.replace(found, location=own)
                 recheck_paths(msgspec.structs.replace(checkpoint, location=own), reader=self.reader)
             self._take(found)
-        except (EvidenceUnavailable, NoRoom, RequestRefused) as error:
+        except (EvidenceUnavailable, NoRoom, RequestRefused, WorkerDied) as error:
             self.note = f"the daemon could not hash it: {error.what}"
         except (CheckpointChanged, CheckpointInvalid, CheckpointUnreadable) as error:
             detail = f"{error.detail or error.code}: {error}"

@@ -14,10 +14,11 @@ import msgspec
 from wcache.core.checkpoint.layout import MODEL_INDEX, parse_index
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.spelling import resolve_root
-from wcache.core.model.decide import Request
+from wcache.core.model.decide import HOST, Request
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, UsageError, WcacheError
 from wcache.core.model.events import Engine, Identity, Ranks
-from wcache.core.model.vocabulary import Kind
+from wcache.core.model.vocabulary import Kind, Mode
+from wcache.loader.device import named_device
 
 _process_launch = "l-" + secrets.token_hex(8)  # forked ranks share it; others are told by WCACHE_LAUNCH
 _RANK_MAX = (1 << 31) - 1
@@ -25,7 +26,9 @@ _NUMBERED = re.compile(r".+-\d{5,}-of-\d{5,}\.safetensors")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for what. `spelling` is what was typed; `is_file` says that it names one safetensors file, perhaps one shard of many."""
+    """Who asks for what. `spelling` is what was typed; `is_file` says that it names one safetensors file, perhaps one shard of many.
+
+    `device` is `cpu`, a GPU's UUID, or a GPU as it was called, where this process cannot find it."""
 
     spelling: str
     launch: str
@@ -38,21 +41,23 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     device: str = "cpu"
     dtype: str | None = None
     config: dict[str, str] = {}
+    mode: Mode | None = None
 
     def request(self, asked: Identity | None = None) -> Request:
         """What is asked of the daemon; by name alone until more is known of the checkpoint."""
         asked = asked or Identity(recordable(self.spelling))
-        return Request(asked=asked, kind=self.kind, device=self.device, dtype=self.dtype, config=self.config)
+        return Request(asked=asked, kind=self.kind, device=self.device, dtype=self.dtype, config=self.config, mode=self.mode)
 
 
 def make_question(
     checkpoint: str | bytes | os.PathLike[str],
     *,
     revision: str | None = None,
-    device: str = "cpu",
+    device: object = HOST,
     dtype: str | None = None,
     kind: Kind | str = Kind.RAW,
     config: Mapping[str, str] | None = None,
+    mode: Mode | str | None = None,
     engine: Engine | str = "python",
     ranks: Ranks | None = None,
     launch: str | None = None,
@@ -62,6 +67,8 @@ def make_question(
     known = engine if isinstance(engine, Engine) else Engine(name=engine, pid=os.getpid())
     if kind not in tuple(Kind):
         raise UsageError(f"unknown kind {kind!r}", remedy=f"known: {', '.join(Kind)}")
+    if mode is not None and mode not in tuple(Mode):
+        raise UsageError(f"unknown mode {mode!r}", remedy=f"known: {', '.join(Mode)}")
     ranks = ranks or _ranks_of_environment()
     if not all(0 <= number <= _RANK_MAX for number in msgspec.structs.astuple(ranks)):
         raise UsageError(f"no such ranks: {ranks}", remedy=f"ranks and sizes are numbers from 0 to {_RANK_MAX}")
@@ -74,9 +81,10 @@ def make_question(
         revision=revision,
         is_file=is_file,
         kind=Kind(kind),
-        device=recordable(device),
+        device=recordable(named_device(device)),
         dtype=None if dtype is None else recordable(dtype),
         config={recordable(name): recordable(value) for name, value in (config or {}).items()},
+        mode=None if mode is None else Mode(mode),
     )
 
 

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,12 @@ from wcache.core.checkpoint.header import Header, TensorEntry, read_header
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
 from wcache.core.model.vocabulary import Mode, Reason, Tier
+from wcache.loader import copies
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.device import named_device
 from wcache.loader.libraries import library
 from wcache.loader.mapping import ShardMap
+from wcache.loader.taken import take
 
 if TYPE_CHECKING:
     import torch
@@ -57,9 +61,9 @@ def load_file(
 ) -> dict[str, torch.Tensor]:
     """As `safetensors.torch.load_file`: every tensor of the file by name.
 
-    On a hit the tensors alias the daemon's sealed memory, privately: a write in place stays in this process. `policy` takes what
-    `attach` takes (`accept`, `on_miss`, `engine`, `ranks`, ...). Raises StrictMiss, MissingTensor, Unsupported; on a fallback what the
-    safetensors package raises.
+    On a hit the tensors alias the daemon's memory: on the host privately, so that a write in place stays in this process; on a GPU
+    read-only. A GPU without the weights is fed from host memory. `policy` takes what `attach` takes (`accept`, `on_miss`, `mode`,
+    `engine`, ...). Raises StrictMiss, MissingTensor, Unsupported; on a fallback what the safetensors package raises.
     """
     with safe_open(filename, "pt", device, backend=backend, **policy) as file:
         return file.get_tensors()
@@ -86,10 +90,11 @@ class safe_open:
         self._device = device if self._torch else "cpu"
         self._source: _Mapped | _Disk | None = None
         library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
-        attachment = _attached(self._path, policy)
+        attachment = _attached(self._path, {"device": named_device(self._device), **policy})
+        self._disk = partial(_Disk, attachment, self._path, framework, self._device, backend)
         if attachment.hit:
             try:
-                self._source = _Mapped(attachment, self._path, copies=str(self._device) != "cpu")
+                self._source = _Mapped(attachment, self._path, self._torch, self._device)
             except MissingTensor as error:
                 attachment.incomplete(error)
                 raise
@@ -98,15 +103,19 @@ class safe_open:
             except WcacheError as error:
                 attachment.map_failed(error)  # raises StrictMiss where that is the policy
         if self._source is None:
-            self._source = _Disk(attachment, self._path, framework, self._device, backend)
+            self._source = self._disk()
 
     def __enter__(self) -> safe_open:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         source, self._source = self._source, None
-        if isinstance(source, _Disk):
+        if isinstance(source, _Disk) or (source is not None and kind is None):
             source.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # __init__ did not get far, or the interpreter is half gone
+            self.__exit__(None, None, None)
 
     def keys(self) -> list[str]:
         """Names in the file, sorted."""
@@ -122,19 +131,27 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Any:
         """The whole tensor."""
-        return self._open().get(name, self._torch, self._device)
+        return self._open().get(name)
 
     def get_tensors(self) -> dict[str, Any]:
-        """Every tensor by name."""
+        """Every tensor by name. A copy that fails (no room, no GPU) is a fallback like any other."""
         source = self._open()
-        return {name: source.get(name, self._torch, self._device) for name in source.names}
+        if isinstance(source, _Mapped):
+            try:
+                return source.get_all()
+            except MissingTensor:
+                raise
+            except WcacheError as error:
+                source.failed(error)  # raises StrictMiss where that is the policy
+                source = self._source = self._disk()
+        return {name: source.get(name) for name in source.names}
 
     def get_slice(self, name: str) -> Slice | DiskSlice:
         """A view that reads only what is indexed."""
         source = self._open()
         if isinstance(source, _Disk):
             return source.slice(name)
-        return Slice(source, name, self._torch, self._device)
+        return Slice(source, name)
 
     def _open(self) -> _Mapped | _Disk:
         if self._source is None:
@@ -145,11 +162,9 @@ class safe_open:
 class Slice:
     """What `get_slice` gives: shape and dtype at once, bytes when it is indexed."""
 
-    def __init__(self, source: _Mapped, name: str, in_torch: bool, device: Any) -> None:
+    def __init__(self, source: _Mapped, name: str) -> None:
         self._entry = source.entry(name)
         self._source = source
-        self._in_torch = in_torch
-        self._device = device
 
     def get_shape(self) -> list[int]:
         return list(self._entry.shape)
@@ -158,41 +173,62 @@ class Slice:
         return self._entry.dtype
 
     def __getitem__(self, index: Any) -> Any:
-        whole = self._source.get(self._entry.name, self._in_torch, "cpu")
-        part = whole[index]
-        return part.to(self._device) if self._in_torch and self._device != "cpu" else part
+        return self._source.placed(self._source.resident(self._entry.name)[index])
 
 
 class _Mapped:
-    """The asked file's names over resident shards."""
+    """The asked file's names over resident weights: in place, or copied where the device or the mode wants it."""
 
-    def __init__(self, attachment: Attachment, path: str, *, copies: bool) -> None:
+    def __init__(self, attachment: Attachment, path: str, in_torch: bool, device: Any) -> None:
         began = time.monotonic()
         self._attachment = attachment
         self._path = path
-        name = Path(path).name
-        header = _resident_header(attachment, name)
+        self._torch = in_torch
+        self._device = device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # torch knows no UUIDs
+        self._copies = attachment.copies or str(device) == "meta"
+        header = _resident_header(attachment, Path(path).name)
         self._home: dict[str, ShardMap] = {}
-        if header is not None:
-            shard = attachment.shard(name)
-            self._home = dict.fromkeys(shard.entries, shard)
-        else:
+        self._views: dict[str, torch.Tensor] = {}
+        if header is None:
             header = self._find_elsewhere(path)
+        elif attachment.packed is None:
+            shard = attachment.shard(Path(path).name)
+            self._home = dict.fromkeys(shard.entries, shard)
         self.metadata = header.metadata
         self._entries = {entry.name: entry for entry in header.tensors}
         self.names = tuple(self._entries)
-        attachment.report_mapped((time.monotonic() - began) * 1000, mode=Mode.COPY if copies else Mode.ZERO_COPY)
+        if attachment.packed is not None:
+            places = [place for place in attachment.packed.table.tensors if place.name in self._entries]
+            self._views = attachment.memory().tensors(places)
+        self._ms = (time.monotonic() - began) * 1000
+        if not self._copies:
+            attachment.report_mapped(self._ms)
+
+    def close(self) -> None:
+        """Of copies: this file's are complete."""
+        if self._copies and not self._attachment.copies:
+            self._attachment.report_mapped(self._ms, mode=Mode.COPY)
+        elif self._copies:
+            size_bytes = sum(entry.size_bytes for entry in self._entries.values())
+            copies.note(self._attachment, Path(self._path).name, copies.FileCopy(len(self._entries), size_bytes, self._ms))
+
+    def failed(self, error: WcacheError) -> None:
+        """The copies could not be made: this is a fallback now. Raises StrictMiss where that is the policy."""
+        copies.forget(self._attachment)
+        self._attachment.map_failed(error)
 
     def _find_elsewhere(self, path: str) -> Header:
         """The resident checkpoint is sharded otherwise: the asked file says which names it has, whoever holds them serves them."""
         with Reader().open(path) as file:
             header = read_header(file.read_at, file.identity("").size_bytes, where=path)
-        holder = {entry.name: (name, entry) for name, segment in self._attachment.segments.items() for entry in segment.header.tensors}
+        holder = {entry.name: (name, entry) for name, header in self._attachment.headers.items() for entry in header.tensors}
         shards: dict[str, ShardMap] = {}
         for entry in header.tensors:
             shard_name, resident = holder.get(entry.name, ("", None))
             if resident is None or (resident.dtype, resident.shape) != (entry.dtype, entry.shape):
                 raise MissingTensor(f"tensor {entry.name!r} is not among the resident weights", where=path)
+            if self._attachment.packed is not None:
+                continue
             if shard_name not in shards:
                 shards[shard_name] = self._attachment.shard(shard_name)
             self._home[entry.name] = shards[shard_name]
@@ -204,21 +240,43 @@ class _Mapped:
             raise NoSuchTensor(f"File does not contain tensor {name}", where=self._path)
         return found
 
-    def get(self, name: str, in_torch: bool, device: Any) -> Any:
+    def get(self, name: str) -> Any:
         self.entry(name)
+        return self.placed(self.resident(name))
+
+    def get_all(self) -> dict[str, Any]:
+        """Every tensor of the file; copies are made all at once, on a GPU as fast as its bus is."""
+        if not self._torch or not self._attachment.copies:
+            return {name: self.get(name) for name in self.names}
+        taken = take(self._attachment, self._entries.keys())
+        self._ms += taken.ms
+        return {name: taken.tensors[name] for name in self.names}
+
+    def resident(self, name: str) -> Any:
+        """The resident tensor, where it lies."""
+        if name in self._views:
+            return self._views[name]
         shard = self._home[name]
-        if not in_torch:
-            return shard.array(name)
-        found = shard.tensor(name)
-        return found if str(device) == "cpu" else found.to(device)
+        return shard.tensor(name) if self._torch else shard.array(name)
+
+    def placed(self, found: Any) -> Any:
+        """A resident tensor, or a part of one, as it was asked for."""
+        began = time.monotonic()
+        if not self._copies:
+            return found
+        if self._torch:
+            moved = found.to(self._device)
+            found = moved.clone() if moved is found or moved.data_ptr() == found.data_ptr() else moved
+        else:
+            found = found.copy()
+        self._ms += (time.monotonic() - began) * 1000
+        return found
 
 
 def _resident_header(attachment: Attachment, name: str) -> Header | None:
     """The header of the asked file as a resident shard has it, where that is known to be the same file."""
-    segment = attachment.segments.get(name)
-    if segment is not None and (attachment.same_files or attachment.decision.tier is Tier.TRUSTED):
-        return segment.header
-    return None
+    header = attachment.headers.get(name)
+    return header if attachment.same_files or attachment.decision.tier is Tier.TRUSTED else None
 
 
 class _Disk:
@@ -229,6 +287,8 @@ class _Disk:
         self._read_bytes = 0
         self._seconds = 0.0
         self._open = True
+        if attachment.gpu is not None:
+            device = f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
         more = {} if backend == "mmap" else {"backend": backend}
         try:
             self._file: Any = self._timed(lambda: safetensors.safe_open(path, framework=framework, device=device, **more))  # type: ignore[no-untyped-call, unused-ignore]
@@ -242,7 +302,7 @@ class _Disk:
         with suppress(Exception):  # the interpreter may be half gone
             self.close()
 
-    def get(self, name: str, in_torch: bool, device: Any) -> Any:
+    def get(self, name: str) -> Any:
         return self._timed(lambda: self._file.get_tensor(name))
 
     def slice(self, name: str) -> DiskSlice:
@@ -257,7 +317,7 @@ class _Disk:
         began = time.monotonic()
         try:
             found = read()
-        except OSError as error:
+        except (OSError, RuntimeError, AssertionError, MemoryError) as error:  # torch's too: no CUDA, no room on the GPU
             self._failed(error)
             raise
         self._seconds += time.monotonic() - began
@@ -305,6 +365,8 @@ def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
         if attachment.hit:
             attachment.handed_out.add(name)
             _live[key] = attachment
+            if attachment.copies:
+                copies.hold(attachment)
             _gave_up.discard(key)
         elif attachment.decision.reason is Reason.STILL_LOADING:
             _gave_up.add(key)
@@ -313,10 +375,10 @@ def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
 
 def _still_covers(attachment: Attachment, parent: str, name: str) -> bool:
     """Whether the file is still the one that was decided on: one stat, none under a grant."""
-    if not attachment.hit or not attachment.segments:
+    if not attachment.hit or not attachment.holds_weights:
         return False
     if attachment.decision.tier is Tier.TRUSTED:
-        return name in attachment.segments
+        return name in attachment.headers
     location = attachment.location
     if name in attachment.handed_out and not attachment.stays_true:
         return False  # one decision is for one look at each of the files

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import time
 from collections.abc import Mapping
@@ -9,18 +11,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
-from wcache.core.model.errors import MappingFailed, MissingTensor, Unsupported, WcacheError
+from wcache.core.model.decide import HOST
+from wcache.core.model.errors import MappingFailed, MissingTensor, Unsupported, UsageError, WcacheError
 from wcache.core.model.events import Engine
 from wcache.core.model.vocabulary import Mode
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.device import named_device
 from wcache.loader.libraries import library
 from wcache.loader.mapping import ShardMap, safetensors_dtype
+from wcache.loader.taken import take
 
 if TYPE_CHECKING:
     import torch
 
-_ATTACH_WORDS = ("ranks", "launch", "on_progress")
+_ATTACH_WORDS = ("ranks", "launch", "on_progress", "mode", "release")
 _HUB_WORDS = ("cache_dir", "local_files_only", "token", "trust_remote_code")
+_SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 _OTHER_FORMATS = ("gguf_file", "variant", "subfolder", "adapter_kwargs", "from_tf", "from_flax")
 
 
@@ -36,8 +42,9 @@ def from_pretrained(
     """As `model_class.from_pretrained(checkpoint, ...)`, with the weights mapped where a hit is decided.
 
     `model_class` is a model class, an Auto class, or None for the architecture that the configuration names. Beside what transformers
-    takes, `kwargs` takes what `attach` takes (`accept`, `on_miss`, `ranks`, ...). The mode in the record is the one achieved: every
-    parameter's address is looked up. Another dtype than the resident one makes transformers copy.
+    takes, `kwargs` takes what `attach` takes (`accept`, `on_miss`, `mode`, `ranks`, ...). `device`, or a `device_map` that names one
+    device, is where the whole model goes; other maps spread it from host memory, as transformers does. The mode in the record is the
+    one achieved: every parameter's address is looked up. Another dtype than the resident one makes transformers copy.
 
     Raises MissingTensor where transformers would initialise a parameter at random, mapped or from disk; StrictMiss; Unsupported.
     """
@@ -53,6 +60,7 @@ def from_pretrained(
     dtype = kwargs.pop("torch_dtype", None) if dtype is None else dtype
     settings = resolve_settings(kwargs.pop("settings", None), {name: kwargs.pop(name) for name in SETTING_NAMES & kwargs.keys()})
     attach_words = {name: kwargs.pop(name) for name in _ATTACH_WORDS if name in kwargs}
+    device = _one_device(kwargs)
     with_info = kwargs.pop("output_loading_info", False)
     hub_words = {name: kwargs[name] for name in _HUB_WORDS if name in kwargs}
     if revision is not None:
@@ -66,6 +74,7 @@ def from_pretrained(
         checkpoint,
         revision=revision,
         settings=settings,
+        device=device,
         dtype=_asked_dtype(dtype, config),
         engine=Engine(name="transformers", version=transformers.__version__, pid=os.getpid()),
         **attach_words,
@@ -85,8 +94,26 @@ def from_pretrained(
         kwargs["config"] = given_config
     else:
         kwargs["config"] = config
-    model, info = _from_disk(_concrete(model_class, config, from_path=True), attachment, checkpoint, dtype, {**hub_words, **kwargs})
+    model_class = _concrete(model_class, config, from_path=True)
+    model, info = _from_disk(model_class, attachment, checkpoint, dtype, device, {**hub_words, **kwargs})
     return (model, info) if with_info else model
+
+
+def _one_device(words: dict[str, Any]) -> Any:
+    """Takes `device` out of the words, and a `device_map` that puts everything on one device; the host where neither is there. What torch
+    calls plain `cuda` is the rank's own GPU, as transformers has it (LOCAL_RANK)."""
+    device, given = words.pop("device", None), words.get("device_map")
+    if device is not None and given is not None:
+        raise UsageError("device and device_map were both given", remedy="give one of them")
+    if isinstance(given, Mapping):
+        places = {str(place) for place in given.values()}
+        given = next(iter(given.values())) if len(places) == 1 and "disk" not in places else None
+    if given is not None and str(given) not in _SPREADING:
+        words.pop("device_map")
+        device = given
+    if str(device) == "cuda":
+        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    return HOST if device is None else device
 
 
 def _concrete(model_class: Any, config: Any, *, from_path: bool = False) -> Any:
@@ -119,38 +146,58 @@ def _asked_dtype(dtype: Any, config: Any) -> str | None:
 
 
 def _build(model_class: Any, attachment: Attachment, config: Any, dtype: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The model over new mappings of the resident shards, reported with the mode that its addresses prove."""
-    began = time.monotonic()
-    shards = [attachment.shard(name) for name in attachment.segments]
-    weights = {name: shard.tensor(name) for shard in shards for name in shard.entries}
-    ms = (time.monotonic() - began) * 1000
+    """The model over the resident weights, reported with the mode that its addresses prove."""
+    taken = take(attachment)
+    weights = taken.tensors
+    if attachment.gpu is not None:
+        weights = {name: _staying(tensor) for name, tensor in weights.items()}
     words = {name: value for name, value in kwargs.items() if name not in _HUB_WORDS}
     model, info = model_class.from_pretrained(None, config=config, state_dict=weights, dtype=dtype, output_loading_info=True, **words)
     _require_complete(info, words, str(attachment.question.spelling))
+    if attachment.gpu is not None:
+        model.to(f"cuda:{attachment.gpu.ordinal}")  # what is no weight, such as rotary buffers; tensors that are there already stay
     tensors = _distinct_tensors(model)
-    copied = [tensor for tensor in tensors if not _lies_in(tensor, shards)]
-    misaligned = sum(shard.copies(name) for shard in shards for name in shard.entries)
+    copied = [tensor for tensor in tensors if not any(one.holds(tensor.data_ptr()) for one in taken.maps)]
+    misaligned = sum(one.copies(name) for one in taken.maps if isinstance(one, ShardMap) for name in one.entries)
     attachment.mapped(
-        Mode.ZERO_COPY if len(copied) <= misaligned else Mode.COPY,
+        Mode.ZERO_COPY if len(copied) <= misaligned and not attachment.copies else Mode.COPY,
         tensors=len(tensors),
         size_bytes=sum(tensor.nbytes for tensor in tensors),
         copied_tensors=len(copied),
         copied_bytes=sum(tensor.nbytes for tensor in copied),
-        ms=ms,
+        ms=taken.ms,
     )
     if len(copied) == len(tensors):
-        attachment.close()  # the copies are the engine's own: nothing is left to lease
+        attachment.copied()  # the copies are the engine's own: nothing is left to lease
     return model, info
+
+
+def _staying(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor, which stays on its device when it is told to go to another one.
+
+    Without a device map transformers sends every weight to the host before it puts it into the model. With one it first allocates as much
+    GPU memory again as the model has, only to fill its allocator's pool: mapped weights need none.
+    """
+    return tensor.as_subclass(_staying_class())
+
+
+@functools.cache
+def _staying_class() -> type[torch.Tensor]:
+    import torch
+
+    class Staying(torch.Tensor):
+        def to(self, *words: Any, **named: Any) -> torch.Tensor:
+            dtype = named.get("dtype") or next((word for word in words if isinstance(word, torch.dtype)), None)
+            plain = self.as_subclass(torch.Tensor)
+            return plain if dtype is None else plain.to(dtype)
+
+    return Staying
 
 
 def _distinct_tensors(model: Any) -> list[torch.Tensor]:
     """Parameters and persistent buffers, tied ones once. Other buffers are made by the model and come from no checkpoint."""
     found = {(tensor.device, tensor.data_ptr(), tensor.numel()): tensor for tensor in model.state_dict().values() if tensor.numel()}
     return list(found.values())
-
-
-def _lies_in(tensor: torch.Tensor, shards: list[ShardMap]) -> bool:
-    return tensor.device.type == "cpu" and any(shard.holds(tensor.data_ptr()) for shard in shards)
 
 
 def _require_complete(info: Mapping[str, Any], words: Mapping[str, Any], where: str) -> None:
@@ -177,11 +224,16 @@ def _finish(model: Any, checkpoint: str | os.PathLike[str], hub_words: Mapping[s
 
 
 def _from_disk(
-    model_class: Any, attachment: Attachment, checkpoint: str | os.PathLike[str], dtype: Any, words: Mapping[str, Any]
+    model_class: Any, attachment: Attachment, checkpoint: str | os.PathLike[str], dtype: Any, device: Any, words: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     began = time.monotonic()
     try:
+        place = f"cuda:{attachment.gpu.ordinal}" if attachment.gpu is not None else device
+        if named_device(place) != HOST and importlib.util.find_spec("accelerate") is not None:
+            words = {**words, "device_map": {"": place}}
         model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
+        if named_device(place) != HOST:
+            model.to(place)
         _require_complete(info, words, os.fspath(checkpoint))
     except BaseException as error:
         attachment.fallback_failed(error)

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import freezegun
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Freezing time looks into every imported module, which makes the lazy ones of these import half of themselves.
 freezegun.configure(extend_ignore_list=["torch", "transformers", "numpy", "safetensors", "huggingface_hub", "tokenizers"])
 sys.path.insert(0, str(Path(__file__).parent))  # so that `from support.x import y` works in importlib mode
+
+# The same examples in every run, however slow the machine: a change that breaks nothing fails nobody's run.
+# `make test ARGS=--hypothesis-profile=default` draws new ones.
+settings.register_profile("repeatable", derandomize=True, print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
 
 
 @pytest.fixture

@@ -41,12 +41,19 @@ def _environment(text: str) -> dict[str, str]:
 def test_the_unit_uses_the_systems_places(defaults: tuple[str, str]) -> None:
     service = _service()["Service"]
     found = _environment(service["Environment"])
-    expanded = {name: value.replace("%t", "/run").replace("%S", "/var/lib") for name, value in found.items()}
+    expanded = {name: value.replace("%t", "/run").replace("%S", "/var/lib") for name, value in found.items() if name != "FDSTORE"}
     assert (expanded["WCACHE_RUNTIME_DIR"], expanded["WCACHE_STATE_DIR"]) == defaults
     assert (f"/run/{service['RuntimeDirectory']}", f"/var/lib/{service['StateDirectory']}") == defaults
     assert (service["RuntimeDirectoryMode"], service["StateDirectoryMode"]) == ("0700", "0700")
     assert service["Type"] == "notify"
     assert service["ExecStart"].split()[1:] == ["daemon", "start", "--foreground"]
+
+
+def test_the_daemon_knows_how_much_systemd_keeps_of_it() -> None:
+    """What is stored beyond `FileDescriptorStoreMax=` would be lost without a word; systemd before 254 does not say the number itself."""
+    service = _service()["Service"]
+    assert _environment(service["Environment"])["FDSTORE"] == service["FileDescriptorStoreMax"]
+    assert service.get("FileDescriptorStorePreserve", "restart") == "restart", "a stop is the end of what is resident"
 
 
 def test_the_unit_does_not_forbid_what_the_daemon_needs() -> None:

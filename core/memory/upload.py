@@ -79,9 +79,10 @@ def chunks_of(file: int, size_bytes: int, extents: Sequence[Extent], chunk_bytes
 class Ring:
     """Page-aligned memory of the host in slots of one chunk; `register` pins it for copies that need no further copy."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.slots = max(1, min(slots, SLOTS))
-        self._memory = mmap.mmap(-1, self.slots * CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._chunk_bytes = chunk_bytes
+        self._memory = mmap.mmap(-1, self.slots * chunk_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with suppress(OSError):  # a kernel without them
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         self._view = memoryview(self._memory)
@@ -89,17 +90,17 @@ class Ring:
         self._device: Device | None = None
 
     def slot(self, number: int) -> memoryview:
-        return self._view[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
+        return self._view[number * self._chunk_bytes : (number + 1) * self._chunk_bytes]
 
     def register(self, device: Device) -> None:
         """Raises NoRoom where the memory cannot be pinned, MappingFailed."""
         with current(device):
             try:
-                call("cuMemHostRegister", self.address, self.slots * CHUNK_BYTES, 0, where=str(device))
+                call("cuMemHostRegister", self.address, self.slots * self._chunk_bytes, 0, where=str(device))
             except MappingFailed as error:
                 if error.detail != "CUDA_ERROR_OUT_OF_MEMORY":
                     raise
-                what = f"{self.slots * CHUNK_BYTES >> 20} MiB of host memory cannot be pinned for copying to the GPU"
+                what = f"{self.slots * self._chunk_bytes >> 20} MiB of host memory cannot be pinned for copying to the GPU"
                 raise NoRoom(what, where=str(device), remedy="free memory of the host, or raise the limit of its control group") from None
         self._device = device
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.memory.dtypes import torch_dtype, torch_shape
-from wcache.core.memory.packing import Placement, check_inside
+from wcache.core.memory.packing import Item, Placement, check_inside, pack
 from wcache.core.memory.vmm import COPY_REMEDY, Mapping
 from wcache.core.model.errors import MappingFailed, Unsupported
 
@@ -56,18 +56,28 @@ def tensors(mapping: Mapping, placements: Iterable[Placement]) -> dict[str, torc
     whole = torch.as_tensor(_Bytes(mapping), device=f"cuda:{mapping.device.ordinal}")
     if whole.data_ptr() != mapping.address:
         raise MappingFailed("torch copied the weights instead of using them in place", where=str(mapping.device))
-    return _viewed(whole, placements)
+    return block_tensors(whole, placements)
 
 
 def host_tensors(memory: Any, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
     """As `tensors`, on host memory: `memory` is a writable buffer, kept alive as long as a tensor points there."""
     import torch
 
-    return _viewed(torch.frombuffer(memory, dtype=torch.uint8), placements)
+    return block_tensors(torch.frombuffer(memory, dtype=torch.uint8), placements)
 
 
-def _viewed(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
-    """One operation for each run of tensors of one form at equal distances (as `packing.pack` lays out the layers of a model): an engine
+def warm_up(place: torch.device) -> None:
+    """The first use of each of torch's operations costs a process up to a millisecond; spend that while the daemon is being asked."""
+    import torch
+
+    plan = pack(Item(str(number), "BF16", (1, 256), 512) for number in range(2))
+    block_tensors(torch.empty(plan.size_bytes, dtype=torch.uint8, device=place), plan.placements)
+
+
+def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
+    """As `tensors`, on bytes (one dimension, uint8) of any device that torch holds itself.
+
+    One operation for each run of tensors of one form at equal distances (as `packing.pack` lays out the layers of a model): an engine
     waits for this, and a view of its own costs each tensor ten times as much."""
     places = list(placements)
     end = whole.numel()
@@ -75,7 +85,7 @@ def _viewed(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, t
     by_name: dict[str, Placement] = {}
     for place in places:
         by_name[place.name] = place
-        owner = by_name.get(place.same_as)
+        owner = by_name.get(place.same_as) if place.same_as else None
         if owner is None or (owner.shape, owner.strides, owner.dtype) != (place.shape, place.strides, place.dtype):
             alike.setdefault((place.dtype, place.shape, place.strides), []).append(place)
     found: dict[str, torch.Tensor] = {}

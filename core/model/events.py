@@ -89,10 +89,14 @@ class DaemonStarted(Event, frozen=True, kw_only=True):
 
 
 class DaemonStopped(Event, frozen=True, kw_only=True):
+    """`left`: residencies that did not end with it. The service manager keeps them, and the instance goes on when the unit is started
+    again; otherwise whoever takes the instance lock next says that they are lost."""
+
     type = "daemon.stopped"
     says = "a daemon instance stopped in order"
     instance: str
     by: str
+    left: tuple[str, ...] = ()
 
 
 class DaemonLost(Event, frozen=True, kw_only=True):
@@ -125,7 +129,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
 
     Of processed weights: `weights_digest` is that of the checkpoint, `processed_digest` that of what is resident, `config` the whole
     normalised configuration, `lineage` whether the one is known to be made from the other, and `source` from what (a residency, or disk);
-    `by` is the engine that published them.
+    `by` is the engine that published them, `unproven_why` what is missing of an unproven lineage.
     """
 
     type = "load.completed"
@@ -151,6 +155,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
     source: str | None = None
     config: dict[str, str] = {}
     by: Engine | None = None
+    unproven_why: str = ""
 
 
 class LoadFailed(Event, frozen=True, kw_only=True):

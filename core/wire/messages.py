@@ -123,8 +123,9 @@ class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
 
 class PublishBegin(Message, frozen=True, kw_only=True, tag=True):
     """An engine offers its post-load tensors: is there room? `asked` is the checkpoint that they were made from, `evidence` what is known
-    of it since they were read, `config` the whole normalised configuration. `source` names the attach whose residency the raw bytes came
-    from; None: they were read from the files that `evidence` is about. The answer is Publishing, or Loaded where an equal one is there."""
+    of it since they were read, `config` the whole normalised configuration. `source` names the attach that the bytes came by: a hit on raw
+    weights; or one that fell back, after which they were read from the files that `evidence` is about. `size_bytes` is the memory's.
+    The answer is Publishing, or Loaded where an equal one is there; Progress, while another publishes the same."""
 
     asked: Identity
     device: str
@@ -140,7 +141,8 @@ class PublishBegin(Message, frozen=True, kw_only=True, tag=True):
 
 class Publish(Message, frozen=True, kw_only=True, tag=True):
     """The published memory, on the connection that began: two descriptors come along, the sealed table and the memory that it describes,
-    which the sender has given up. A worker hashes it; Progress and Loaded follow."""
+    which the sender has given up. A worker hashes it; Progress and Loaded follow. From here on the sender is not
+    needed any more."""
 
     residency: str
     table_bytes: int
@@ -291,9 +293,10 @@ class Segments(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Done(Message, frozen=True, kw_only=True, tag=True):
-    """The request was carried out; `seq` of the event that says so."""
+    """The request was carried out; `seq` of the event that says so, and the whole id of a residency that was asked for by its beginning."""
 
     seq: int | None = None
+    residency: str = ""
 
 
 class Publishing(Message, frozen=True, kw_only=True, tag=True):
@@ -303,10 +306,13 @@ class Publishing(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Loaded(Message, frozen=True, kw_only=True, tag=True):
+    """`unproven_why`: of published weights whose lineage is unproven, what is missing."""
+
     residency: ResidencyView
     reused: bool
     seconds: dict[str, float]
     pinned: bool = False
+    unproven_why: str = ""
 
 
 class Verified(Message, frozen=True, kw_only=True, tag=True):

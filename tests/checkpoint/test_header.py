@@ -261,9 +261,9 @@ def test_one_small_read_is_enough_for_an_ordinary_header() -> None:
 
 def test_five_thousand_tensors_parse_quickly() -> None:
     data = encode_safetensors({f"model.layers.{number}.mlp.weight": ("BF16", (4, 2), bytes(16)) for number in range(5000)})
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(parse(data).tensors) == 5000
-    assert time.perf_counter() - began < 1.0  # about 30 ms: the limit only catches quadratic behaviour
+    assert time.process_time() - began < 3.0  # about 30 ms: the limit only catches quadratic behaviour
 
 
 # ---- against the reference ----

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.commands import Cli, in_process, in_processes
+from support.commands import Cli, in_process
 from support.daemon import DaemonProcess
 
 
@@ -28,4 +28,4 @@ def wcache(daemon: DaemonProcess) -> Cli:
 @pytest.fixture
 def lonely(short_path: Path) -> Cli:
     """The command, with places of its own and no daemon."""
-    return in_processes({"WCACHE_RUNTIME_DIR": str(short_path / "run"), "WCACHE_STATE_DIR": str(short_path / "state")})
+    return in_process({"WCACHE_RUNTIME_DIR": str(short_path / "run"), "WCACHE_STATE_DIR": str(short_path / "state")})

@@ -112,7 +112,7 @@ def test_a_day_with_wcache(wcache: Cli, daemon: DaemonProcess, models: Path) -> 
 
     assert ok(wcache("ledger", "verify", "--json"))["problems"] == []
     assert ok(wcache("doctor", "--json"))["ok"]
-    assert wcache("release", residency[:8]).returncode == 0
+    assert ok(wcache("release", residency[:8], "--json"))["residency"] == residency
     assert ok(wcache("ls", "--json")) == []
     assert ok(wcache("release", residency, "--json"), 4)["error"]["code"] == "not_found"
 

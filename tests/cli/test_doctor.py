@@ -237,7 +237,7 @@ class holding:
         return self._process.pid
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(b"\n", timeout=10)
+        self._process.communicate(b"\n", timeout=60)
 
 
 def test_a_ledger_that_somebody_has_locked(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.commands import clean_environ, in_processes, ok
+from support.commands import clean_environ, in_process, in_processes, ok
 from support.corpus import make_checkpoint
 from support.daemon import wait_until
 
@@ -44,26 +44,26 @@ def supervised(places: dict[str, str], short_path: Path) -> Iterator[subprocess.
 def test_it_is_the_process_that_was_started_and_its_signals_reach_it(
     supervised: subprocess.Popen[bytes], places: dict[str, str], short_path: Path, number: signal.Signals
 ) -> None:
-    wcache = in_processes(places)
-    wait_until(lambda: "Weight cache daemon READY" in (short_path / "output").read_text(), 30, "the READY line on its own output")
+    wcache = in_process(places)
+    wait_until(lambda: "Weight cache daemon READY" in (short_path / "output").read_text(), what="the READY line on its own output")
     status = ok(wcache("status", "--json"))
     assert (status["vault_pid"], status["state"]) == (supervised.pid, "ready")
     assert ok(wcache("load", str(make_checkpoint(short_path / "m")), "--json"))["residency"]
-    second = wcache("daemon", "start", "--foreground")
+    second = in_processes(places)("daemon", "start", "--foreground")
     assert second.returncode == DaemonRunning.exit_code and str(supervised.pid) in second.stderr
     supervised.send_signal(number)
-    assert supervised.wait(30) == 0
+    assert supervised.wait(60) == 0
     assert ok(wcache("status", "--json"), 6)["state"] == "absent"
     assert ok(wcache("ledger", "verify", "--json"))["problems"] == []
     assert "Traceback" not in (short_path / "output").read_text()
 
 
 def test_stop_ends_it_with_success(supervised: subprocess.Popen[bytes], places: dict[str, str]) -> None:
-    wcache = in_processes(places)
-    wait_until(lambda: wcache("status").returncode == 0, 30)
+    wcache = in_process(places)
+    wait_until(lambda: wcache("status").returncode == 0)
     assert ok(wcache("status", "--json"))["vault_pid"] == supervised.pid
     assert ok(wcache("daemon", "stop", "--json"))["state"] == "stopped"
-    assert supervised.wait(30) == 0
+    assert supervised.wait(60) == 0
 
 
 def test_what_stands_in_its_way_is_one_line(places: dict[str, str], short_path: Path) -> None:

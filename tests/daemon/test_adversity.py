@@ -147,9 +147,9 @@ def test_a_server_that_dies_while_the_disk_is_full_comes_back_with_what_it_held(
         found = ask(daemon, model)
         filler = fill(small)
         os.kill(daemon.pid, signal.SIGKILL)
-        wait_until(lambda: daemon.log().count("the disk is full") >= 2, timeout_s=30, what="it tried, and tried again")
+        wait_until(lambda: daemon.log().count("the disk is full") >= 2, what="it tried, and tried again")
         filler.unlink()
-        wait_until(lambda: "took over" in daemon.log(), timeout_s=30)
+        wait_until(lambda: "took over" in daemon.log())
         (residency,) = daemon.status().residencies
         assert residency.view.residency == loaded.residency and residency.leases == 1
         found.close()

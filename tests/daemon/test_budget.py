@@ -6,15 +6,15 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.daemon import DaemonProcess, wait_until, zeros_shard
+from support.faults import catch
 
 from wcache.core.model.errors import NoRoom, WorkerDied
 from wcache.core.model.events import LoadFailed
-from wcache.core.wire.messages import LoadRequest, Progress, ReleaseRequest
+from wcache.core.wire.messages import LoadRequest, Progress
 from wcache.daemon.budget import MARGIN_BYTES, room
 
 GIB = 1 << 30
@@ -151,16 +151,16 @@ def test_of_a_refused_and_of_a_killed_load_nothing_stays_in_the_group(limited: D
         limited.load(zeros_shard(disk / "too-large" / "model.safetensors", 500 << 20).parent)
     shard = zeros_shard(disk / "killed" / "model.safetensors", 200 << 20)
 
+    caught: list[int] = []
+
     def kill(progress: Progress) -> None:
-        if progress.phase == "read" and progress.done_bytes:
-            for worker in limited.workers():
-                os.kill(worker, signal.SIGKILL)
+        if progress.phase != "wait" and not caught:
+            caught.append(catch(limited, 16 << 20))
+            os.kill(caught[0], signal.SIGKILL)
 
     channel = limited.connect()
-    with suppress(WorkerDied):
-        channel.call(LoadRequest(spelling=str(shard.parent)), timeout_s=30, on_progress=kill)
-    for one in limited.status().residencies:  # it was faster than the signal
-        channel.call(ReleaseRequest(residency=one.view.residency))
+    with pytest.raises(WorkerDied):
+        channel.call(LoadRequest(spelling=str(shard.parent)), timeout_s=60, on_progress=kill)
     channel.close()
     wait_until(lambda: not limited.workers() and abs(limited.status().budget_bytes - before_bytes) < 16 << 20)
 

@@ -55,7 +55,7 @@ def test_idle_slow_and_greedy_clients_do_not_delay_others(daemon: DaemonProcess,
         started_s = time.monotonic()
         attached = attach(daemon.settings.socket_path, checkpoint)
         assert attached.decided.decision.outcome is Outcome.HIT
-        assert time.monotonic() - started_s < 1.0
+        assert time.monotonic() - started_s < 20  # waiting for each of them in turn would take minutes
         attached.close()
 
 

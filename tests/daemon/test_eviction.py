@@ -65,7 +65,7 @@ def budgeted() -> Iterator[DaemonProcess]:
 def load(daemon: DaemonProcess, path: Path, *, pin: bool | None = None) -> str:
     channel = daemon.connect()
     try:
-        reply = channel.call(LoadRequest(spelling=str(path), pin=pin), timeout_s=30)
+        reply = channel.call(LoadRequest(spelling=str(path), pin=pin), timeout_s=60)
     finally:
         channel.close()
     assert isinstance(reply, Loaded)

@@ -160,7 +160,7 @@ def attack(victim: Victim, source: random.Random) -> None:
             replies(sock, decoder, PATIENCE_S)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=st.randoms(use_true_random=True))
 def test_edited_requests_disturb_nobody(victim: Victim, source: random.Random) -> None:
     attack(victim, source)
@@ -174,8 +174,8 @@ def test_nothing_is_left_of_many_attacks_and_no_defect_showed(victim: Victim) ->
     daemon = victim.daemon
     victim.honest()
     wait_until(lambda: not daemon.status().leases)
-    wait_until(lambda: daemon.fd_count() <= victim.fds + 1, 40, "descriptors stay open")
-    wait_until(lambda: not daemon.workers(), 20, "a worker goes on")
+    wait_until(lambda: daemon.fd_count() <= victim.fds + 1, what="descriptors stay open")
+    wait_until(lambda: not daemon.workers(), what="a worker goes on")
     status = daemon.status()
     assert status.server_pid == victim.pid
     assert not status.ledger_failure
@@ -191,7 +191,7 @@ def test_a_request_that_nests_without_end_is_refused_with_its_descriptors(victim
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as sock, victim.files[0].open("rb") as file:
             sock.connect(str(victim.daemon.settings.socket_path))
-            sock.settimeout(5)
+            sock.settimeout(60)
             sock.sendall(HELLO)
             frame = encode_frame(deep)
             assert send_some(sock, frame, [file.fileno()]) == len(frame)
@@ -199,7 +199,7 @@ def test_a_request_that_nests_without_end_is_refused_with_its_descriptors(victim
             while data := sock.recv(65536):
                 said += data
             assert b"nests too deeply" in said
-    wait_until(lambda: victim.daemon.fd_count() <= victim.fds + 1, 5, "descriptors stay open")
+    wait_until(lambda: victim.daemon.fd_count() <= victim.fds + 1, what="descriptors stay open")
     assert "a defect" not in victim.daemon.log()
 
 
@@ -209,7 +209,7 @@ def test_a_first_message_that_is_long_is_no_hello(victim: Victim) -> None:
     before_bytes = victim.daemon.memory()["VmRSS"]
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(victim.daemon.settings.socket_path))
-        sock.settimeout(5)
+        sock.settimeout(60)
         sock.sendall(encode_frame(long))
         assert b"the first message must be Hello" in sock.recv(65536)
     assert victim.daemon.memory()["VmRSS"] - before_bytes < 16 << 20
@@ -302,7 +302,7 @@ def test_a_hash_of_what_is_no_file_is_refused_and_holds_up_nobody(victim: Victim
             opened.callback(channel.close)
             fds = [odd_descriptor(kind, opened, tmp_path) for _ in victim.files]
             with pytest.raises(WcacheError) as caught:
-                channel.call(wire.HashRequest(spelling=kind, location=location), fds, timeout_s=10)
+                channel.call(wire.HashRequest(spelling=kind, location=location), fds, timeout_s=60)
             assert "timeout" not in caught.value.code
     victim.honest()
     wait_until(lambda: not victim.daemon.workers())

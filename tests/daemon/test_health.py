@@ -111,7 +111,7 @@ def test_a_load_in_progress_is_told_with_its_phase_and_progress(tmp_path: Path) 
                 assert one["served"] is False and "it is loading, " in one["why"]
             return status == 200
 
-        wait_until(loading, timeout_s=60)
+        wait_until(loading)
         assert {phase for phase, _ in seen} & {"settle", "read"}
         channel.close()
     finally:
@@ -237,7 +237,7 @@ def test_idle_slow_and_flooding_http_clients_do_not_delay_an_attach(watched: Dae
             began_s = time.monotonic()
             attached = attach(watched.settings.socket_path, checkpoint)
             assert attached.decided.decision.outcome is Outcome.HIT
-            assert time.monotonic() - began_s < 1.0
+            assert time.monotonic() - began_s < 20  # waiting for each of them in turn would take minutes
             attached.close()
     wait_until(lambda: health_of(watched)[0] == 200)
 

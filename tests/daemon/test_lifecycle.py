@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from support.attaching import attach
 from support.corpus import make_checkpoint
-from support.daemon import DaemonProcess, wait_until
+from support.daemon import DaemonProcess, wait_until, zeros_shard
+from support.faults import catch
 
 from wcache.core.model.errors import DaemonRunning, DaemonUnreachable, RequestRefused, UsageError
 from wcache.core.model.events import DaemonLost, DaemonStarted, DaemonStopped, LeaseEnded, ResidencyLost
@@ -91,17 +92,17 @@ def test_a_server_killed_during_a_load_takes_its_worker_with_it(daemon: DaemonPr
     """D1."""
     from wcache.core.wire.messages import LoadRequest, Progress
 
-    path = make_checkpoint(disk / f"server-killed-{phase}", seed=3)
+    path = zeros_shard(disk / f"server-killed-{phase}" / "model.safetensors", 200 << 20).parent
     channel = daemon.connect()
     workers: list[int] = []
 
     def on_progress(progress: Progress) -> None:
-        if progress.phase == phase and not workers:
-            workers.extend(daemon.workers())
+        if progress.phase != "wait" and not workers:
+            workers.append(catch(daemon, int(phase == "read")))
             daemon.kill()
 
     with pytest.raises(DaemonUnreachable):
-        channel.call(LoadRequest(spelling=str(path)), timeout_s=30, on_progress=on_progress)
+        channel.call(LoadRequest(spelling=str(path)), timeout_s=60, on_progress=on_progress)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
     daemon.start()
     assert len(daemon.events("load.started")) == len(daemon.events("residency.lost")) == 1

@@ -12,6 +12,7 @@ import pytest
 from support.attaching import attach
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until, zeros_shard
+from support.faults import catch
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.checkpoint.fingerprint import content_fingerprint
@@ -112,26 +113,25 @@ def test_an_absent_checkpoint_is_one_clear_line(daemon: DaemonProcess, tmp_path:
 
 
 def stop_in_phase(daemon: DaemonProcess, path: Path, phase: str, act: Callable[[int], None]) -> WcacheError | None:
-    """Load `path`, stop the worker in that phase, call `act(worker pid)`, let it go on; the error that the load ended with."""
+    """Load `path`, stop the worker before or while it reads, call `act(worker pid)`, let it go on; how the load ended."""
     channel = daemon.connect()
     done = False
 
     def on_progress(progress: Progress) -> None:
         nonlocal done
-        if progress.phase == phase and not done:
+        if progress.phase != "wait" and not done:
             done = True
-            (worker,) = daemon.workers()
-            os.kill(worker, signal.SIGSTOP)
+            worker = catch(daemon, int(phase == "read"))
             act(worker)
             os.kill(worker, signal.SIGCONT)
 
     try:
-        channel.call(LoadRequest(spelling=str(path)), timeout_s=30, on_progress=on_progress)
+        channel.call(LoadRequest(spelling=str(path)), timeout_s=60, on_progress=on_progress)
     except WcacheError as error:
         return error
     finally:
         channel.close()
-        assert done, f"phase {phase} was never told"
+        assert done, "it was too fast for this test"
     return None
 
 

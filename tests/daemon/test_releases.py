@@ -143,7 +143,7 @@ def deferred(daemon: DaemonProcess, residency: str, **options: bool) -> Channel:
 
 def end_of(channel: Channel) -> Done:
     while True:
-        reply, _ = channel.receive(timeout_s=20)
+        reply, _ = channel.receive(timeout_s=60)
         if not isinstance(reply, Progress):
             assert isinstance(reply, Done)
             channel.close()
@@ -259,7 +259,7 @@ def test_a_deferred_release_does_not_hold_up_a_new_server(daemon: DaemonProcess,
     wait_until(lambda: daemon.events("release.requested"))
     server = daemon.pid
     channel = daemon.connect()
-    assert channel.call(ReplaceRequest(), timeout_s=30) == Done()
+    assert channel.call(ReplaceRequest(), timeout_s=60) == Done()
     channel.close()
     with pytest.raises(RequestRefused, match="is on record and goes on"):
         end_of(waiting)

@@ -171,7 +171,7 @@ _CLAIMS = """
 channel = Channel.connect(settings.socket_path, daemon_uid=0)
 def answer(message, fds=()):
     try:
-        return channel.call(message, fds, timeout_s=10)
+        return channel.call(message, fds, timeout_s=60)
     except WcacheError as error:
         return error
 names = sorted(os.listdir({secret!r}))
@@ -300,12 +300,13 @@ def test_file_systems_of_other_users_are_told_from_roots(tmp_path: Path) -> None
 
 
 def test_what_is_the_daemons_users_alone(daemon: DaemonProcess, member: Other, readable: Path) -> None:
-    """Load, shutdown, verify, look-ups, force, and the release of what was not proved are refused, on record, and change nothing."""
+    """Load, publish, shutdown, look-ups, force, and the release of what was not proved are refused, on record, and change nothing."""
     resident = next(one.view.residency for one in daemon.status().residencies if one.view.served.root == str(readable))
     code = f"""
 channel = Channel.connect(settings.socket_path, daemon_uid=0)
 requests = dict(
     load=LoadRequest(spelling={str(readable)!r}), stop=ShutdownRequest(), kill=ShutdownRequest(force=True), lookup=Lookup(root="/"),
+    publish=PublishBegin(asked=Identity("/m"), device="cpu", config=dict(), size_bytes=1, tensors=1, engine=Engine("e"), ranks=Ranks()),
     release=ReleaseRequest(residency={resident!r}), force=ReleaseRequest(residency={resident!r}, force=True),
 )
 told = dict()
@@ -318,7 +319,15 @@ tell(**told)
 """
     told, _ = member.run(code)
     own = "RequestRefused:not_owner"
-    assert told == {"load": own, "stop": own, "kill": own, "lookup": own, "release": "RequestRefused:not_proved", "force": own}
+    assert told == {
+        "load": own,
+        "stop": own,
+        "kill": own,
+        "lookup": own,
+        "publish": own,
+        "release": "RequestRefused:not_proved",
+        "force": own,
+    }
     assert any(one.view.residency == resident for one in daemon.status().residencies)
     wait_until(lambda: any("ShutdownRequest" in why for why in refusals(daemon)))
 
@@ -355,7 +364,7 @@ tell(second=release({str(spare)!r}, {resident!r}))
         assert json.loads(process.stdout.readline()) == {"first": "leased"}
         mapped.close()
         wait_until(lambda: not daemon.status().leases)
-        out, err = process.communicate("\n", timeout=30)
+        out, err = process.communicate("\n", timeout=60)
         assert json.loads(out.splitlines()[-1]) == {"second": "Done"}, err
     finally:
         process.kill()
@@ -478,7 +487,7 @@ except WcacheError as error:
         wait_until(lambda: daemon.pid not in (0, before))
         wait_until(lambda: _answers(daemon))
         assert [lease.attach for lease in daemon.status().leases] == [attach]
-        out, err = process.communicate("\n", timeout=30)
+        out, err = process.communicate("\n", timeout=60)
         assert json.loads(out.splitlines()[-1]) == {"answer": "not_owner"}, err
         wait_until(lambda: not daemon.status().leases)
     finally:

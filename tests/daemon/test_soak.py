@@ -1,4 +1,4 @@
-"""A minute of the soak: `make soak` is ten. What it holds the daemon to is said in tests/daemon/soak.py."""
+"""A few seconds of the soak: `make soak` is ten minutes. What it holds the daemon to is said in tests/daemon/soak.py."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def soak() -> ModuleType:
 
 
 @pytest.mark.slow
-def test_a_minute_of_everything_with_kills_loses_nothing_and_grows_nothing(soak: ModuleType) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
+def test_everything_at_once_with_kills_loses_nothing_and_grows_nothing(soak: ModuleType) -> None:
     lines: list[str] = []
-    last, failure = soak.run(60.0, seed, lines.append)
+    last, failure = soak.run(20.0, 1, lines.append)
     assert not failure, "\n".join([*lines[-30:], last])
     assert "wrong hits 0" in last
     print(last)

@@ -61,7 +61,7 @@ def next_server(daemon: DaemonProcess, before: int) -> Status:
             return False
         return found[-1].server_pid != before
 
-    wait_until(serves, 20)
+    wait_until(serves)
     return found[-1]
 
 
@@ -297,7 +297,7 @@ def test_an_upgrade_in_place_drops_no_lease_and_no_connection(daemon: DaemonProc
     offer = begin(undecided, asked_of(opened))
     before = daemon.status()
     channel = daemon.connect()
-    assert channel.call(ReplaceRequest(), timeout_s=30) == Done()
+    assert channel.call(ReplaceRequest(), timeout_s=60) == Done()
     channel.close()
     after = next_server(daemon, before.server_pid)
     assert (after.instance, after.vault_pid) == (before.instance, before.vault_pid)
@@ -322,7 +322,7 @@ def test_an_upgrade_waits_for_the_load_that_runs(daemon: DaemonProcess, tmp_path
     wait_until(lambda: any(one.phase == "settle" for one in daemon.status().residencies))
     before = daemon.status().server_pid
     channel = daemon.connect()
-    assert channel.call(ReplaceRequest(), timeout_s=30) == Done()
+    assert channel.call(ReplaceRequest(), timeout_s=60) == Done()
     channel.close()
     thread.join()
     assert len(loaded) == 1
@@ -352,7 +352,7 @@ def test_an_upgrade_does_not_wait_for_a_release_that_waits_for_an_engine(daemon:
     wait_until(lambda: daemon.events("release.requested"))
     before = daemon.status().server_pid
     channel = daemon.connect()
-    assert channel.call(ReplaceRequest(), timeout_s=30) == Done()
+    assert channel.call(ReplaceRequest(), timeout_s=60) == Done()
     channel.close()
     with pytest.raises(RequestRefused, match="goes on"):
         while True:

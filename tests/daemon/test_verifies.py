@@ -30,7 +30,7 @@ from wcache.daemon.residencies import Residency, inode_of
 def verify(daemon: DaemonProcess, residency: str, *, read: bool = True) -> Verified:
     channel = daemon.connect()
     try:
-        reply = channel.call(VerifyRequest(residency=residency, read=read), timeout_s=30)
+        reply = channel.call(VerifyRequest(residency=residency, read=read), timeout_s=60)
     finally:
         channel.close()
     assert isinstance(reply, Verified)
@@ -130,7 +130,7 @@ def test_a_release_can_check_a_last_time(daemon: DaemonProcess, tmp_path: Path, 
     bad = load_with_a_memory_error(daemon, two_tensors(tmp_path / "model"))
     channel = daemon.connect()
     for residency in (good, bad):
-        channel.call(ReleaseRequest(residency=residency, verify=True), timeout_s=30)
+        channel.call(ReleaseRequest(residency=residency, verify=True), timeout_s=60)
     channel.close()
     found = daemon.events("release.requested", "verify.passed", "verify.failed", "mutation.detected", "release.completed")
     assert [(event.type, getattr(event, "residency", "")) for event in found] == [
@@ -155,7 +155,7 @@ def test_a_verification_whose_worker_dies_is_inconclusive_and_changes_nothing(da
     for worker in daemon.workers():
         os.kill(worker, signal.SIGKILL)
     with pytest.raises(WorkerDied, match="SIGKILL"):
-        while isinstance(channel.receive(timeout_s=20)[0], Progress):
+        while isinstance(channel.receive(timeout_s=60)[0], Progress):
             pass
     channel.close()
     (event,) = daemon.events("verify.inconclusive")

@@ -57,7 +57,7 @@ class Host:
 
     def wcache(self, *arguments: str, code: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "wcache.cli", *arguments], env=self.environ, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-m", "wcache.cli", *arguments], env=self.environ, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == code, f"wcache {' '.join(arguments)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -71,7 +71,7 @@ class Host:
         """One engine process to its end; what it computed is in `output`."""
         environ = {**self.environ, **{f"WCACHE_{name.upper()}": value for name, value in policy.items()}}
         command = [sys.executable, str(ENGINE), task, str(checkpoint), how, dtype, str(output)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr[-4000:]
         report: dict[str, int] = json.loads(done.stdout)
         return report

@@ -36,7 +36,7 @@ def memfd_ranges() -> list[tuple[int, int]]:
 
 def main() -> None:
     task, checkpoint, how, dtype_name, output = sys.argv[1:]
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # other tests run beside this one
     torch.manual_seed(0)
     model = load(AutoModelForCausalLM if task == "logits" else AutoModel, checkpoint, how, getattr(torch, dtype_name)).eval()
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -129,11 +128,9 @@ def test_a_line_is_written_at_once_while_a_merge_waits_for_the_ledger_and_is_mer
     merging = threading.Thread(target=lambda: merges.append(journal.merge(ledger)))
     with FileLock(lock_path(ledger.path)).held():
         merging.start()
-        began_s = time.monotonic()
         journal.write(unit(history.decided("a-2", Outcome.FALLBACK)))
-        waited_s = time.monotonic() - began_s
-    merging.join(10)
-    assert waited_s < 1
+        assert merging.is_alive()
+    merging.join(60)
     assert [merge.merged for merge in merges] == [2]
     assert {item.stream for item in ledger.events(types=["attach.decided"])} == {"attach/a-1", "attach/a-2"}
     assert journal.size_bytes() == 0

@@ -51,8 +51,8 @@ class Host:
 
 
 @contextmanager
-def _running(state_dir: Path) -> Iterator[Host]:
-    daemon = DaemonProcess(state_dir)
+def _running(state_dir: Path, **environ: str) -> Iterator[Host]:
+    daemon = DaemonProcess(state_dir, environ=environ)
     try:
         yield Host(daemon.start())
     finally:
@@ -63,6 +63,25 @@ def _running(state_dir: Path) -> Iterator[Host]:
 def host(disk_path: Path) -> Iterator[Host]:
     """Strict by default, so that a test that expects a hit says why there was none."""
     with _running(disk_path / "state") as found:
+        yield found
+
+
+_KILL_WORKERS = """
+import os, signal, sys
+from pathlib import Path
+
+if "wcache.daemon.worker" in sys.orig_argv and Path(__file__).with_name("kill").exists():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def frail_host(disk_path: Path) -> Iterator[Host]:
+    """As `host`; while there is a file `site/kill` in `disk_path`, its workers are killed as they start."""
+    site = disk_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(_KILL_WORKERS)
+    with _running(disk_path / "state", PYTHONPATH=str(site)) as found:
         yield found
 
 

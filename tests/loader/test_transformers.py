@@ -12,10 +12,12 @@ import torch
 import transformers
 from support.daemon import wait_until
 
-from wcache.core.model.errors import MissingTensor, StrictMiss
-from wcache.core.model.events import AttachDecided, FallbackCompleted, MapCompleted, MapFailed
-from wcache.loader import from_pretrained
+from wcache.core.model.errors import MissingTensor, StrictMiss, UsageError
+from wcache.core.model.events import AttachDecided, FallbackCompleted, MapCompleted, MapFailed, MapResumed, ReleaseCompleted
+from wcache.core.settings import Settings
+from wcache.loader import attachment_of, from_pretrained
 from wcache.loader.attach import attach
+from wcache.loader.transformers import _one_device, _staying
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -68,6 +70,78 @@ def test_a_mapped_model_computes_what_the_disk_load_computes(
     assert (shared_host.record.last(AttachDecided).engine.name, shared_host.leases()) == ("transformers", 1)
     del model
     wait_until(lambda: shared_host.leases() == 0)
+
+
+def test_weights_that_stay_on_their_device_are_built_into_a_plain_model(models: dict[str, Path]) -> None:
+    """What a GPU needs of transformers, which sends every weight to the host on its way into the model."""
+    weights: dict[str, torch.Tensor] = {}
+    for shard in models["untied-float32"].glob("*.safetensors"):
+        weights.update(safetensors.torch.load_file(shard))
+    staying = {name: _staying(tensor) for name, tensor in weights.items()}
+    for moved in (staying["lm_head.weight"].to("meta"), staying["lm_head.weight"].to(device="meta", dtype=torch.float32)):
+        assert moved.device.type == "cpu" and moved.data_ptr() == weights["lm_head.weight"].data_ptr()
+    assert staying["lm_head.weight"].to("meta", torch.float16).dtype == torch.float16
+    config = transformers.AutoConfig.from_pretrained(models["untied-float32"])
+    model = transformers.LlamaForCausalLM.from_pretrained(None, config=config, state_dict=staying)
+    for name, parameter in model.named_parameters():
+        assert type(parameter) is torch.nn.Parameter and type(parameter.data) is torch.Tensor
+        assert parameter.data_ptr() == weights[name].data_ptr(), name
+    assert torch.equal(logits(model), logits(transformers.AutoModelForCausalLM.from_pretrained(models["untied-float32"])))
+
+
+@pytest.mark.parametrize(
+    ("words", "device", "left"),
+    [
+        ({}, "cpu", {}),
+        ({"device": "cuda:1"}, "cuda:1", {}),
+        ({"device_map": "cuda:1"}, "cuda:1", {}),
+        ({"device_map": {"": 1}}, 1, {}),
+        ({"device_map": {"model": "cuda:0", "lm_head": "cuda:0"}}, "cuda:0", {}),
+        ({"device_map": "cuda"}, "cuda:3", {}),
+        ({"device_map": torch.device("cpu")}, torch.device("cpu"), {}),
+        ({"device_map": "auto"}, "cpu", {"device_map": "auto"}),
+        ({"device_map": {"model": 0, "lm_head": 1}}, "cpu", {"device_map": {"model": 0, "lm_head": 1}}),
+        ({"device_map": {"": "disk"}}, "cpu", {"device_map": {"": "disk"}}),
+    ],
+)
+def test_a_map_that_names_one_device_is_that_device_and_others_are_left_to_transformers(
+    monkeypatch: pytest.MonkeyPatch, words: dict[str, Any], device: Any, left: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    found = dict(words)
+    assert (_one_device(found), found) == (device, left)
+
+
+def test_a_device_and_a_map_are_one_too_many(settings: Settings, models: dict[str, Path]) -> None:
+    with pytest.raises(UsageError, match="device_map"):
+        from_pretrained(None, models["tied-float32"], device="cpu", device_map="auto", settings=settings)
+
+
+def test_a_copied_model_is_its_own_and_the_weights_are_released(host: Any, models: dict[str, Path]) -> None:
+    place = models["tied-bfloat16"]
+    loaded = host.daemon.load(place).residency
+    model = from_pretrained(None, place, settings=host.settings, mode="copy")
+    reference = transformers.AutoModelForCausalLM.from_pretrained(place)
+    assert torch.equal(logits(model), logits(reference)) and model.lm_head.weight is model.model.embed_tokens.weight
+    mapped = host.record.last(MapCompleted)
+    assert (mapped.mode, mapped.copied_tensors) == ("copy", mapped.tensors)
+    assert host.record.last(ReleaseCompleted).residency == loaded.residency and attachment_of(model) is None
+    with pytest.raises(StrictMiss, match="released"):
+        from_pretrained(None, place, settings=host.settings)
+
+
+def test_the_attachment_of_a_model_pauses_it(shared_host: Any, models: dict[str, Path]) -> None:
+    place = models["untied-float32"]
+    shared_host.daemon.load(place)
+    model = from_pretrained(None, place, settings=shared_host.settings)
+    attachment = attachment_of(model)
+    assert attachment is not None and attachment_of(model.lm_head.weight) is attachment
+    before = logits(model)
+    attachment.pause()
+    attachment.resume()
+    with attachment.explained_writes():
+        assert torch.equal(logits(model), before)
+    assert shared_host.record.last(MapResumed).attach == attachment.attach
 
 
 def test_another_dtype_is_a_copy_on_record_and_needs_no_lease(shared_host: Any, models: dict[str, Path]) -> None:

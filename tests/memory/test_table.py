@@ -53,6 +53,7 @@ def test_every_tensor_of_a_model_is_in_the_block_that_holds_it() -> None:
         ({"blocks": ((0, 1 << 40),)}, "memory has"),
         ({"tensors": (Placement("far", "U8", (10,), 1 << 39, 10),)}, "outside"),
         ({"tensors": (Placement("before", "U8", (10,), -5, 10),)}, "outside"),
+        ({"tensors": (Placement("twin", "U8", (1,), 0, 1), Placement("twin", "U8", (1,), 0, 1))}, "twice"),
         ({"tensors": (Placement("negative", "U8", (10,), 0, -10),)}, "outside"),
     ],
 )
@@ -80,6 +81,52 @@ def test_a_table_that_is_no_table_or_not_sealed_or_of_another_version_is_refused
     finally:
         for fd in (open_fd, other, junk):
             os.close(fd)
+
+
+FUSED = table.Table(
+    size_bytes=1280,
+    tensors=(
+        Placement("fused", "F32", (6, 4), 0, 96, "", (), "parameter"),
+        Placement("turned", "F32", (4, 6), 0, 96, "", (1, 4), "parameter"),
+        Placement("part", "F32", (2, 4), 32, 32, "", (), "parameter"),
+        Placement("scale", "F32", (), 256, 4, "", (), "buffer"),
+        Placement("none", "BF16", (0, 8), 1280, 0),
+    ),
+    blocks=((0, 96), (256, 4), (1280, 0)),
+)
+DIGESTS = [bytes([number]) * 32 for number in (1, 2, 3)]
+
+
+def test_the_processed_digest_never_changes() -> None:
+    """A golden vector: it is on record for ever, and engines of different releases are compared by it."""
+    assert table.processed_digest(FUSED, DIGESTS) == "5f05a88b106f6d78603ef5d6af35835c6eb2e6f4471e380962de7f13087c4b1f"
+
+
+def test_the_processed_digest_does_not_depend_on_where_blocks_lie_or_in_which_order_tensors_were_named() -> None:
+    moved = {0: 512, 256: 0, 1280: 1024}
+    starts = dict(zip(("fused", "turned", "part", "scale", "none"), (0, 0, 0, 256, 1280), strict=True))
+    tensors = [
+        msgspec.structs.replace(place, offset_bytes=place.offset_bytes - starts[place.name] + moved[starts[place.name]])
+        for place in reversed(FUSED.tensors)
+    ]
+    blocks = sorted((moved[start], size_bytes, digest) for (start, size_bytes), digest in zip(FUSED.blocks, DIGESTS, strict=True))
+    other = table.Table(size_bytes=2048, tensors=tuple(tensors), blocks=tuple(block[:2] for block in blocks))
+    assert table.processed_digest(other, [block[2] for block in blocks]) == table.processed_digest(FUSED, DIGESTS)
+
+
+def test_the_processed_digest_sees_every_form_place_and_byte() -> None:
+    first = FUSED.tensors[0]
+    seen = {table.processed_digest(FUSED, DIGESTS), table.processed_digest(FUSED, [DIGESTS[1], DIGESTS[0], DIGESTS[2]])}
+    changes: tuple[dict[str, object], ...] = (
+        {"name": "fuse"}, {"dtype": "I32"}, {"shape": (4, 6)}, {"strides": (1, 6)}, {"role": "buffer"},
+        {"offset_bytes": 256, "size_bytes": 4}, {"shape": (2, 4), "size_bytes": 32},
+    )  # fmt: skip
+    for change in changes:
+        changed = msgspec.structs.replace(FUSED, tensors=(msgspec.structs.replace(first, **change), *FUSED.tensors[1:]))
+        seen.add(table.processed_digest(changed, DIGESTS))
+    longer = msgspec.structs.replace(FUSED, blocks=((0, 100), *FUSED.blocks[1:]))
+    seen.add(table.processed_digest(longer, DIGESTS))
+    assert len(seen) == len(changes) + 3
 
 
 def test_tensors_of_one_form_lie_side_by_side_and_each_view_is_its_own() -> None:

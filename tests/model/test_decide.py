@@ -197,6 +197,37 @@ def test_data_parallel_replicas_of_a_dense_model_hit_and_of_an_expert_parallel_o
     assert decision.reason is Reason.CONFIG_MISMATCH and "data_parallel_size" in decision.detail
 
 
+UNPROVEN = residency(kind=Kind.PROCESSED, lineage=Lineage.UNPROVEN)
+PROCESSED = ask(kind=Kind.PROCESSED)
+
+
+@pytest.mark.parametrize("accept", ["pinned", "content"])
+def test_processed_weights_of_unproven_lineage_are_no_hit_on_what_is_known_of_the_checkpoint(accept: str) -> None:
+    decision = decide([UNPROVEN], [evidence(Tier.CONTENT, GOOD)], PROCESSED, Policy(accept=accept), 0)  # type: ignore[arg-type]
+    assert outcome(decision) == (Outcome.FALLBACK, Reason.EVIDENCE_INSUFFICIENT) and "lineage" in decision.detail
+    other = decide([UNPROVEN], [evidence(Tier.CONTENT, OTHER)], PROCESSED, Policy(accept=accept), 0)  # type: ignore[arg-type]
+    assert other.reason is Reason.CONTENT_MISMATCH
+
+
+def test_processed_weights_of_unproven_lineage_are_a_hit_below_pinned_and_never_at_more_than_sampled() -> None:
+    for tier, reached in ((Tier.HEADER, Tier.HEADER), (Tier.PINNED, Tier.SAMPLED), (Tier.CONTENT, Tier.SAMPLED)):
+        decision = decide([UNPROVEN], [evidence(tier, SAME[tier])], PROCESSED, Policy(accept="header"), 0)
+        assert (decision.outcome, decision.tier) == (Outcome.HIT, reached)
+
+
+def test_an_operator_may_vouch_for_processed_weights_of_unproven_lineage() -> None:
+    grant = Grant(grant="g", scope=TrustScope.RESIDENCY, reason="r", operator_uid=0, granted_ns=0, residency="r-1")
+    pieces = [evidence(Tier.TRUSTED, GOOD, grant="g")]
+    decision = decide([UNPROVEN], pieces, PROCESSED, Policy(trusted=OptIn.HONOUR), 0, grants=[grant])
+    assert (decision.outcome, decision.tier) == (Outcome.HIT, Tier.TRUSTED)
+
+
+def test_proven_processed_weights_are_preferred_and_their_mode_does_not_depend_on_dtypes() -> None:
+    proven = residency(residency="r-2", kind=Kind.PROCESSED, lineage=Lineage.PROVEN, dtypes=("BF16", "F32"))
+    decision = decide([UNPROVEN, proven], [evidence(Tier.PINNED, GOOD)], ask(kind=Kind.PROCESSED, dtype="F32"), Policy(accept="header"), 0)
+    assert (decision.residency, decision.tier, decision.mode) == ("r-2", Tier.PINNED, Mode.ZERO_COPY)
+
+
 def test_an_unknown_engine_field_counts() -> None:
     """The key fails closed: a field that nobody has listed as harmless is part of it."""
     assert _processed({"brand_new_switch": 1}, {"brand_new_switch": 2}).reason is Reason.CONFIG_MISMATCH

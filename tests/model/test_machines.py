@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.histories import ATTACH_EVENTS, GRANT_EVENTS, RESIDENCY_EVENTS, event_of
+from support.transitions import ATTACH, ATTACH_PLACES, GRANT, MACHINES, PAIRS, PROOF_STRENGTH, PROOFS, RESIDENCY, paths
 
 from wcache.core.model import machines
 from wcache.core.model.errors import IllegalTransition
-from wcache.core.model.events import EVENT_TYPES
+from wcache.core.model.events import EVENT_TYPES, decode_payload, encode_payload, stream_of
 from wcache.core.model.machines import AttachView, StreamState
 from wcache.core.model.vocabulary import AttachState, Outcome, Proof, ResidencyState
 
@@ -20,26 +21,61 @@ STREAMS = {"residency/r-1": RESIDENCY_EVENTS, "attach/a-1": ATTACH_EVENTS, "trus
 TERMINAL = {ResidencyState.RELEASED, ResidencyState.FAILED, ResidencyState.LOST}
 
 
-@pytest.mark.parametrize("type_name", RESIDENCY_EVENTS)
-@pytest.mark.parametrize("state", list(ResidencyState))
-def test_every_residency_state_takes_every_event(state: ResidencyState, type_name: str) -> None:
-    before = StreamState(residency=state)
-    event = event_of(type_name)
-    after = machines.evolve("residency/r-1", before, event)
-    in_table = (state, event.type) in machines.RESIDENCY_TABLE
-    if in_table:
-        machines.check("residency/r-1", before, event)
-        assert not machines.is_late("residency/r-1", before, event)
+@pytest.mark.parametrize(("kind", "place", "name"), PAIRS)
+def test_the_machine_takes_the_steps_that_were_decided_and_no_other(kind: str, place: str, name: str) -> None:
+    """Every place of every machine with every event of it, against a table that was written by hand."""
+    stream, table, places = MACHINES[kind]
+    authority, steps = table[name]
+    before, event = places[place], event_of(name)
+    assert event.authority is authority
+    after = machines.evolve(stream, before, event)
+    if place in steps:
+        machines.check(stream, before, event)
+        assert not machines.is_late(stream, before, event)
+        assert _without_proof(after) == places[steps[place]]
+        return
+    assert after == before
+    if authority:
+        with pytest.raises(IllegalTransition):
+            machines.check(stream, before, event)
     else:
-        assert after == before
-        if event.authority:
-            with pytest.raises(IllegalTransition):
-                machines.check("residency/r-1", before, event)
-        else:
-            assert machines.is_late("residency/r-1", before, event)
-            machines.check("residency/r-1", before, event)
-    if state in TERMINAL:
-        assert after.residency is state
+        machines.check(stream, before, event)
+        assert machines.is_late(stream, before, event)
+
+
+def _without_proof(state: StreamState) -> StreamState:
+    return msgspec.structs.replace(state, attach=msgspec.structs.replace(state.attach, proof=None))
+
+
+def test_the_table_knows_every_event_and_every_state() -> None:
+    """A new event of a stream, or a new state, has to be decided about."""
+    for kind, (_, table, places) in MACHINES.items():
+        named = {name.partition(":")[0] for name in table}
+        streams = {type_name: stream_of(event_of(type_name)) for type_name in EVENT_TYPES}
+        assert {type_name for type_name, stream in streams.items() if stream.startswith(f"{kind}/")} <= named
+        assert set(paths(table, next(iter(places)))) == set(places), "a place that no way leads to"
+    assert set(RESIDENCY_EVENTS) == set(RESIDENCY) and set(ATTACH_EVENTS) == set(ATTACH) and set(GRANT_EVENTS) == set(GRANT)
+    assert {view.state for view in ATTACH_PLACES.values()} == set(AttachState)
+    assert {state.residency for state in MACHINES["residency"][2].values()} == set(ResidencyState)
+
+
+@pytest.mark.parametrize("known", PROOF_STRENGTH)
+@pytest.mark.parametrize("name", PROOFS)
+def test_a_stronger_proof_of_a_hit_stands(known: str, name: str) -> None:
+    """A refutation whatever comes later, and a proof against files that went away."""
+    for place, view in ATTACH_PLACES.items():
+        before = StreamState(attach=msgspec.structs.replace(view, proof=Proof(known)))
+        after = machines.evolve("attach/a-1", before, event_of(name)).attach.proof
+        hit = view.outcome is Outcome.HIT
+        assert after == (max(known, PROOFS[name], key=PROOF_STRENGTH.index) if hit else known), place
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACH if "decided" in name])
+def test_a_decision_begins_without_any_proof(name: str) -> None:
+    for place, view in ATTACH_PLACES.items():
+        if place in ATTACH[name][1]:
+            before = StreamState(attach=msgspec.structs.replace(view, proof=Proof.PROVED if view.outcome is Outcome.HIT else None))
+            assert machines.evolve("attach/a-1", before, event_of(name)).attach.proof == (Proof.UNPROVEN if name.endswith(":hit") else None)
 
 
 def _views() -> list[AttachView]:
@@ -97,21 +133,6 @@ def test_an_attach_that_has_its_weights_cannot_be_decided_again() -> None:
         machines.check("attach/a-1", current, event_of("attach.redecided:fallback"))
 
 
-@pytest.mark.parametrize("later", ["verify.passed", "verify.inconclusive"])
-def test_a_refutation_stands_whatever_comes_later(later: str) -> None:
-    current = StreamState()
-    for step in ("attach.decided:hit", "verify.failed", later):
-        current = machines.evolve("attach/a-1", current, event_of(step))
-    assert current.attach.proof is Proof.REFUTED
-
-
-def test_a_proof_is_not_undone_by_files_that_went_away() -> None:
-    current = StreamState()
-    for step in ("attach.decided:hit", "verify.passed", "verify.inconclusive"):
-        current = machines.evolve("attach/a-1", current, event_of(step))
-    assert current.attach.proof is Proof.PROVED
-
-
 @given(
     stream=st.sampled_from(sorted(STREAMS)),
     data=st.data(),
@@ -143,8 +164,6 @@ def test_an_event_on_a_foreign_stream_is_illegal() -> None:
 
 
 def test_every_event_round_trips_and_is_frozen() -> None:
-    from wcache.core.model.events import decode_payload, encode_payload, stream_of
-
     for name, cls in EVENT_TYPES.items():
         event = event_of(name)
         assert type(event) is cls

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from support.daemon import PATIENCE_S
+
 from wcache.core.checkpoint.checkpoint import Checkpoint, hold_checkpoint, open_checkpoint
 from wcache.core.checkpoint.fingerprint import header_fingerprint, pinned_fingerprint
 from wcache.core.checkpoint.reader import Reader
@@ -53,7 +55,7 @@ def hash_now(channel: Channel, path: str | Path) -> Fingerprint:
         while len(fds) > MAX_FDS:
             channel.send(HashRequest(spelling=str(path), location=location, more=True), fds[:MAX_FDS])
             del fds[:MAX_FDS]
-        reply = channel.call(HashRequest(spelling=str(path), location=location), fds, timeout_s=30)
+        reply = channel.call(HashRequest(spelling=str(path), location=location), fds, timeout_s=PATIENCE_S)
     assert isinstance(reply, Hashed)
     return reply.fingerprint
 
@@ -118,7 +120,7 @@ def attach(
     """A whole attach: decided, and its descriptors received on a hit."""
     policy = Policy(accept=accept)
     with ExitStack() as undo:
-        channel = Channel.connect(socket_path)
+        channel = Channel.connect(socket_path, connect_timeout_s=PATIENCE_S, handshake_timeout_s=PATIENCE_S)
         undo.callback(channel.close)
         checkpoint = open_checkpoint(path)
         asked = asked_of(checkpoint)

@@ -28,7 +28,7 @@ def in_processes(env: Mapping[str, str]) -> Cli:
 
     def run_it(*arguments: str, **more: str) -> CompletedProcess[str]:
         command = [sys.executable, "-m", "wcache.cli", *arguments]
-        return subprocess.run(command, env={**clean_environ(), **env, **more}, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, env={**clean_environ(), **env, **more}, capture_output=True, text=True, timeout=300, check=False)
 
     return run_it
 

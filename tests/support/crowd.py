@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from support.attaching import ENGINE, asked_of, evidence_of
+from support.daemon import PATIENCE_S
 
 from wcache.core import __version__
 from wcache.core.checkpoint.checkpoint import open_checkpoint
@@ -30,7 +31,6 @@ from wcache.core.wire.frames import FrameDecoder, close_fds, encode_frame, recei
 
 HELLO = encode_frame(wire.encode(wire.Hello(protocol=wire.PROTOCOL_VERSION, version=__version__)))
 ACK = encode_frame(wire.encode(wire.Ack()))
-PATIENCE_S = 60.0
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def make_script(socket_path: Path, checkpoint: Path) -> Script:
     opened = open_checkpoint(checkpoint)
     request = Request(asked=asked_of(opened))
     begin = wire.AttachBegin(request=request, policy=Policy(), launch="l-crowd", host="here", engine=ENGINE, ranks=Ranks())
-    channel = Channel.connect(socket_path)
+    channel = Channel.connect(socket_path, connect_timeout_s=PATIENCE_S, handshake_timeout_s=PATIENCE_S)
     try:
         offer = channel.call(begin)
     finally:

@@ -21,10 +21,10 @@ from wcache.core.wire.channel import Channel
 from wcache.core.wire.messages import Loaded, LoadRequest, Status, StatusRequest
 from wcache.ledger.store import Ledger
 
-READY_S = 20.0
+PATIENCE_S = 60.0  # for what happens in a moment, on a machine however busy: nobody waits for it to pass
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 10.0, what: str = "") -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = PATIENCE_S, what: str = "") -> None:
     """Wait for a state, never for a time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -135,7 +135,7 @@ class DaemonProcess:
         try:
             poller = select.poll()
             poller.register(ready, select.POLLIN)
-            assert poller.poll(READY_S * 1000), self.log()
+            assert poller.poll(PATIENCE_S * 1000), self.log()
             line = os.read(ready, 65536)
         finally:
             os.close(ready)
@@ -146,7 +146,7 @@ class DaemonProcess:
         """SIGTERM, and its exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=PATIENCE_S)
 
     def kill(self) -> None:
         """Vault and server at once, by SIGKILL: the daemon is dead. The vault first, and both before either can look for the other."""
@@ -158,7 +158,7 @@ class DaemonProcess:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=PATIENCE_S)
         wait_until(lambda: not any(alive(pid) for pid in pids[1:]))
 
     def cleanup(self) -> None:
@@ -180,12 +180,12 @@ class DaemonProcess:
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def connect(self) -> Channel:
-        return Channel.connect(self.settings.socket_path)
+        return Channel.connect(self.settings.socket_path, connect_timeout_s=PATIENCE_S, handshake_timeout_s=PATIENCE_S)
 
     def load(self, spelling: str | Path) -> Loaded:
         channel = self.connect()
         try:
-            reply = channel.call(LoadRequest(spelling=str(spelling)), timeout_s=30)
+            reply = channel.call(LoadRequest(spelling=str(spelling)), timeout_s=PATIENCE_S)
         finally:
             channel.close()
         assert isinstance(reply, Loaded)
@@ -194,7 +194,7 @@ class DaemonProcess:
     def status(self) -> Status:
         channel = self.connect()
         try:
-            reply = channel.call(StatusRequest())
+            reply = channel.call(StatusRequest(), timeout_s=PATIENCE_S)
         finally:
             channel.close()
         assert isinstance(reply, Status)

@@ -1,4 +1,4 @@
-"""A memory error, made from outside.
+"""Workers that are caught in the middle of their work, and a memory error, made from outside.
 
 Sealed memory cannot be changed by anybody, so the fault is put where no seal helps: a byte turns after the worker has hashed it and
 before it seals, as a failing memory would do it. The server, the worker, the seals and the digests are the real ones.
@@ -11,7 +11,7 @@ import signal
 import time
 from pathlib import Path
 
-from support.daemon import DaemonProcess, wait_until
+from support.daemon import PATIENCE_S, DaemonProcess, wait_until
 
 from wcache.core.wire.messages import Loaded, LoadRequest, Progress
 
@@ -47,16 +47,24 @@ def memory_file_of(pid: int) -> Path | None:
     return None
 
 
-def turn_a_byte(worker: int, offset: int) -> None:
-    """In the memory that it fills, behind what it has hashed: it reads one chunk ahead of the one it hashes, so with a third one begun
-    the first is done."""
-    deadline = time.monotonic() + 20
+def catch(daemon: DaemonProcess, filled_bytes: int = 0) -> int:
+    """The one worker of a load that has begun (it is past the phase `wait`), stopped: at once, or when it has filled more than so much
+    of its memory. Fresh files keep it waiting for up to two seconds before it reads."""
+    (worker,) = daemon.workers()
     memory: Path | None = None
-    while memory is None or memory.stat().st_blocks * 512 <= 2 * _CHUNK_BYTES:
+    deadline = time.monotonic() + PATIENCE_S
+    while filled_bytes and (memory is None or memory.stat().st_blocks * 512 <= filled_bytes):
         assert time.monotonic() < deadline
         memory = memory or memory_file_of(worker)
     os.kill(worker, signal.SIGSTOP)
     wait_until(lambda: stopped(worker))
+    return worker
+
+
+def turn_a_byte(worker: int, offset: int) -> None:
+    """In the memory that a stopped worker fills."""
+    memory = memory_file_of(worker)
+    assert memory is not None
     assert memory.stat().st_blocks * 512 < 2 * _TENSOR_BYTES, "it was too fast for this test"
     fd = os.open(memory, os.O_RDWR)
     os.pwrite(fd, b"\1", offset)
@@ -69,10 +77,10 @@ def load_with_a_memory_error(daemon: DaemonProcess, path: Path) -> str:
 
     def on_progress(progress: Progress) -> None:
         nonlocal done
-        if progress.phase == "settle" and not done:  # it is fresh, so it waits before it reads
+        if progress.phase != "wait" and not done:
             done = True
-            (worker,) = daemon.workers()
-            turn_a_byte(worker, offset=_CHUNK_BYTES // 2)
+            # It reads one chunk ahead of the one it hashes: with a third one begun the first is done.
+            turn_a_byte(catch(daemon, 2 * _CHUNK_BYTES), offset=_CHUNK_BYTES // 2)
 
     channel = daemon.connect()
     try:

@@ -14,8 +14,8 @@ RESIDENCY_EVENTS = [
 ]  # fmt: skip
 ATTACH_EVENTS = [
     "attach.decided:hit", "attach.decided:fallback", "attach.decided:strict_miss", "attach.redecided:fallback",
-    "attach.redecided:strict_miss", "lease.granted", "map.completed:zero_copy", "map.completed:copy", "map.failed", "lease.ended",
-    "fallback.completed", "fallback.failed", "verify.passed", "verify.failed", "verify.inconclusive",
+    "attach.redecided:strict_miss", "lease.granted", "map.completed:zero_copy", "map.completed:copy", "map.failed", "map.paused",
+    "map.resumed", "lease.ended", "fallback.completed", "fallback.failed", "verify.passed", "verify.failed", "verify.inconclusive",
 ]  # fmt: skip
 GRANT_EVENTS = ["trust.granted", "trust.revoked"]
 

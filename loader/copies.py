@@ -1,0 +1,71 @@
+"""Attachments whose files are copied one by one. No tensor holds them, so they are held here until the last file of the checkpoint."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from typing import NamedTuple
+
+from wcache.core.model.vocabulary import Mode
+from wcache.loader.attachment import Attachment
+
+
+class FileCopy(NamedTuple):
+    """What was copied of one file, and how long that took."""
+
+    tensors: int
+    size_bytes: int
+    ms: float
+
+
+_held: dict[Attachment, dict[str, FileCopy]] = {}
+_lock = threading.Lock()
+
+
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # a fork may have copied it locked
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
+def hold(attachment: Attachment) -> None:
+    """Keep it, and with it its lease, for the files to come."""
+    with _lock:
+        _held.setdefault(attachment, {})
+
+
+def note(attachment: Attachment, name: str, copy: FileCopy) -> None:
+    """That file's tensors are copies now. After the last file nothing is left to lease: `map.completed` is reported, and it ends."""
+    location = attachment.location
+    wanted = {one.name for one in location.files} if location is not None else set(attachment.headers)
+    with _lock:
+        done = _held.setdefault(attachment, {})
+        done[name] = copy
+        if not done.keys() >= wanted:
+            return
+    _report(attachment)
+    attachment.copied()
+
+
+def forget(attachment: Attachment) -> list[FileCopy]:
+    """Let go of it; what was copied so far."""
+    with _lock:
+        return list(_held.pop(attachment, {}).values())
+
+
+def _report(attachment: Attachment) -> None:
+    done = forget(attachment)
+    tensors, size_bytes = sum(one.tensors for one in done), sum(one.size_bytes for one in done)
+    ms = sum(one.ms for one in done)
+    attachment.mapped(Mode.COPY, tensors=tensors, size_bytes=size_bytes, copied_tensors=tensors, copied_bytes=size_bytes, ms=ms)
+
+
+@atexit.register  # before the reports are waited for, which was registered earlier
+def _report_the_rest() -> None:
+    """Of checkpoints of which only some files were taken."""
+    for attachment, done in list(_held.items()):
+        if done:
+            _report(attachment)

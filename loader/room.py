@@ -1,0 +1,40 @@
+"""Whether a copy of the weights fits: refused with the numbers before anything is allocated."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from wcache.core.memory import nvml
+from wcache.core.memory.limits import Room, host_limits
+from wcache.core.model.errors import NoRoom
+
+if TYPE_CHECKING:
+    from wcache.core.memory.cuda import Device
+
+_MIB = 1 << 20
+
+
+def check_room(size_bytes: int, device: Device | None) -> None:
+    """Raises NoRoom where a copy of that size does not fit into host memory, or (`device`) that GPU's."""
+    room = host_room() if device is None else gpu_room(device)
+    if size_bytes > room.bytes:
+        raise NoRoom(
+            f"a copy takes {-(-size_bytes // _MIB)} MiB, {max(0, room.bytes) // _MIB} MiB are free ({room.by})",
+            where="host memory" if device is None else str(device),
+            remedy="map the weights instead (without mode copy), or free memory",
+        )
+
+
+def host_room() -> Room:
+    """The least that any limit over this process leaves."""
+    return min(host_limits(), key=lambda limit: limit.bytes)
+
+
+def gpu_room(device: Device) -> Room:
+    """What the driver says is free, and what torch keeps in this process without using it: torch gives that up before it fails."""
+    free_bytes = nvml.memory(device.uuid).free_bytes
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        free_bytes += torch.cuda.memory_reserved(device.ordinal) - torch.cuda.memory_allocated(device.ordinal)
+    return Room(free_bytes, "GPU memory")
