@@ -77,7 +77,7 @@ def take_packed(parts: Iterable[tuple[SegmentManifest, int]], device: str) -> Pa
             forms = ", ".join(manifest.form for manifest, _ in pieces)
             raise MappingFailed(f"packed weights are a table and a memory, what came is {forms}")
         (shown, table_fd), (memory, memory_fd) = pieces
-        table = tables.read(table_fd, shown.size_bytes, memory_bytes=memory.size_bytes, name=shown.name)
+        table = tables.read(table_fd, shown.size_bytes, memory_bytes=memory.size_bytes, name=shown.name, blocks=False)
         if device == HOST:
             check_sealed(memory_fd, memory.size_bytes, name=memory.name)
         fds.remove(memory_fd)

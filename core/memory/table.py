@@ -125,8 +125,11 @@ def seal(table: Table, name: str) -> tuple[int, int]:
     return fd, len(body)
 
 
-def read(fd: int, size_bytes: int, *, memory_bytes: int, name: str = "table") -> Table:
-    """The table behind a descriptor, checked: sealed, of that size, and within memory of that size. Raises MappingFailed."""
+def read(fd: int, size_bytes: int, *, memory_bytes: int, name: str = "table", blocks: bool = True) -> Table:
+    """The table behind a descriptor, checked: sealed, of that size, and within memory of that size. Raises MappingFailed.
+
+    Not `blocks`: whoever sent it has compared tensors with blocks. That views lie within the memory is checked when they are made.
+    """
     if size_bytes > MAX_BYTES:
         raise MappingFailed(f"a table of {size_bytes} bytes is over the cap of {MAX_BYTES}", where=name)
     memfd.check_sealed(fd, size_bytes, name=name)
@@ -136,5 +139,8 @@ def read(fd: int, size_bytes: int, *, memory_bytes: int, name: str = "table") ->
         raise MappingFailed(f"the table cannot be read: {error}", where=name) from None
     if table.version != VERSION:
         raise MappingFailed(f"the table has version {table.version}, this release reads {VERSION}", where=name)
-    table.check(memory_bytes)
+    if blocks:
+        table.check(memory_bytes)
+    elif table.size_bytes > memory_bytes:
+        raise MappingFailed(f"its table describes {table.size_bytes} bytes, the memory has {memory_bytes}", where=name)
     return table

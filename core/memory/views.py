@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.memory.dtypes import torch_dtype, torch_shape
@@ -71,7 +72,10 @@ def warm_up(place: torch.device) -> None:
     import torch
 
     plan = pack(Item(str(number), "BF16", (1, 256), 512) for number in range(2))
-    block_tensors(torch.empty(plan.size_bytes, dtype=torch.uint8, device=place), plan.placements)
+    block = torch.empty(plan.size_bytes, dtype=torch.uint8, device=place)
+    if place.type == "cuda":
+        block = torch.as_tensor(SimpleNamespace(__cuda_array_interface__=block.__cuda_array_interface__), device=place)
+    block_tensors(block, plan.placements)
 
 
 def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:

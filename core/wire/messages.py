@@ -14,7 +14,10 @@ from wcache.core.model.decide import Decision, Request, ResidencyView
 from wcache.core.model.events import Engine, Identity, Ranks
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant, Location
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Tier
+from wcache.core.wire.message import Message as Message
+from wcache.core.wire.status import LeaseStatus as LeaseStatus
+from wcache.core.wire.status import ResidencyStatus as ResidencyStatus
+from wcache.core.wire.status import Status as Status
 
 PROTOCOL_VERSION = 1
 RESTARTED = "restarted"
@@ -23,10 +26,6 @@ MAX_FDS = 32
 MAX_REQUEST_BYTES = 1 << 20
 MAX_REPLY_BYTES = 64 << 20
 MAX_HELLO_BYTES = 4096  # before the handshake nobody is owed more
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="m"):
-    """Base of all messages; the tag `m` is the class name."""
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------
@@ -331,61 +330,6 @@ class Verified(Message, frozen=True, kw_only=True, tag=True):
     seconds: float
     state: str
     seq: int | None = None
-
-
-class ResidencyStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`used_ns`: when it was last loaded, attached, or let go. `evictable`: it may be given back when a load needs room."""
-
-    view: ResidencyView
-    leases: int
-    loaded_ns: int | None
-    used_ns: int | None = None
-    pinned: bool = False
-    evictable: bool = False
-    flaw: str = ""
-    phase: str | None = None
-    done_bytes: int = 0
-    total_bytes: int = 0
-
-
-class LeaseStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`orphaned`: the process that attached is gone, and a child of it still holds the connection, hence maps the weights.
-    `suspect`: what it maps failed its own digests."""
-
-    attach: str
-    residency: str
-    launch: str
-    engine: Engine
-    rank: int
-    since_ns: int
-    tier: Tier | None
-    orphaned: bool = False
-    suspect: bool = False
-
-
-class Status(Message, frozen=True, kw_only=True, tag=True):
-    """`budget_bytes` is what may still be loaded now and `budget_by` which limit says so. `ledger_failure` says why the ledger takes
-    nothing at present; `warnings` are lines for an operator."""
-
-    version: str
-    instance: str
-    server_pid: int
-    state: str
-    started_ns: int
-    runtime_dir: str
-    ledger: str
-    ledger_seq: int | None
-    resident_bytes: int
-    budget_bytes: int
-    budget_by: str
-    memory_bytes: int
-    residencies: tuple[ResidencyStatus, ...]
-    leases: tuple[LeaseStatus, ...]
-    journalled: int = 0
-    vault_pid: int = 0
-    ledger_failure: str = ""
-    warnings: tuple[str, ...] = ()
-    health_port: int | None = None
 
 
 AnyReply = (
