@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, current_location, hold_checkpoint, recheck_paths
+from wcache.core.checkpoint.checkpoint import OpenCheckpoint, current_location, hold_checkpoint, recheck_paths
 from wcache.core.checkpoint.content import CHUNK_BYTES, seconds_until_listed_safely
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, header_fingerprint, pinned_fingerprint, sampled_fingerprint
 from wcache.core.checkpoint.identity import pinnable
@@ -18,7 +17,7 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
-from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, origin_known, sampled_contradicts, serves_device
+from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, origin_known, sampled_contradicts, serves_device
 from wcache.core.model.errors import (
     CheckpointChanged,
     CheckpointInvalid,
@@ -33,6 +32,8 @@ from wcache.core.model.evidence import Fingerprint, Location
 from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import AttachOffer, Progress
+from wcache.loader.gathered import Gathered as Gathered
+from wcache.loader.gathered import Price
 from wcache.loader.grants import store_granted, vouched
 from wcache.loader.question import Question, recordable, whole_of
 from wcache.loader.session import Session
@@ -42,26 +43,6 @@ _STALL_S = 30.0  # a load that shows no progress for so long is not waited for a
 _OWN_LIMITS = ("emfile", "enfile")  # say nothing about the checkpoint
 _SETTLE_MAX_S = 3.0  # a directory from the future is not waited for: it is then simply not pinned
 _KNOWN_PLACES_MAX = 4  # a directory may have been hashed under several layouts; each costs one statx per file
-
-
-class Price(NamedTuple):
-    """What a full hash would cost; `operations` counts opens, reads and stats."""
-
-    operations: int
-    read_bytes: int
-
-
-class Gathered(NamedTuple):
-    """What the loader would decide, and what on. `offer` is None where there is no server to ask; `price` is set where only a full hash
-    that was not allowed could decide; `note` says in one sentence what an operator can do about a miss."""
-
-    request: Request
-    decision: Decision
-    evidence: tuple[Fingerprint, ...]
-    offer: AttachOffer | None = None
-    checkpoint: Checkpoint | None = None
-    price: Price | None = None
-    note: str = ""
 
 
 def gather(

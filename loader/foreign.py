@@ -28,7 +28,7 @@ from wcache.core.model.evidence import Fingerprint
 from wcache.core.model.vocabulary import Reason, ResidencyState
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import AttachOffer, Progress
-from wcache.loader.evidence import Gathered, Price
+from wcache.loader.gathered import Gathered, Price
 from wcache.loader.question import Question, whole_of
 from wcache.loader.session import Session
 

@@ -1,0 +1,30 @@
+"""What gathering evidence for one attach came to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wcache.core.checkpoint.checkpoint import Checkpoint
+from wcache.core.model.decide import Decision, Request
+from wcache.core.model.evidence import Fingerprint
+from wcache.core.wire.messages import AttachOffer
+
+
+class Price(NamedTuple):
+    """What a full hash would cost; `operations` counts opens, reads and stats."""
+
+    operations: int
+    read_bytes: int
+
+
+class Gathered(NamedTuple):
+    """What the loader would decide, and what on. `offer` is None where there is no server to ask; `price` is set where only a full hash
+    that was not allowed could decide; `note` says in one sentence what an operator can do about a miss."""
+
+    request: Request
+    decision: Decision
+    evidence: tuple[Fingerprint, ...]
+    offer: AttachOffer | None = None
+    checkpoint: Checkpoint | None = None
+    price: Price | None = None
+    note: str = ""
