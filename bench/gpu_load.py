@@ -1,10 +1,10 @@
 """Loading a checkpoint onto a GPU, cold and warm: `wcache load` against `safetensors.torch.load_file(device="cuda")`, and both against the
 slower of what the disk and PCIe give.
 
-Every load_file is that of a new process, whose imports and CUDA context are not counted; of wcache everything is, from the request to the
-answer: the worker's start, its context, hashing, the ledger. Cold means that the kernel dropped the files' pages just before
+load_file runs in a process that has its imports and its CUDA context, which are not counted; of wcache everything is, from the request to
+the answer: the worker's start, its context, hashing, the ledger. Cold means that the kernel dropped the files' pages just before
 (posix_fadvise(2), POSIX_FADV_DONTNEED); the disk below may have caches of its own. All take turns, so that a disk whose speed drifts is the
-same for each.
+same for each. Every measurement is told on stderr as it is made.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -30,53 +31,79 @@ from places import places, wcache
 GIB = 1 << 30
 TENSORS = 398
 SHARDS = 5
-MAKE = """
-import json, sys, torch
+CHILD = """
+import json, sys, time, torch
 from pathlib import Path
-from safetensors.torch import save_file
-sys.path.insert(0, sys.argv[1])
-from gpu_places import sizes_like_a_model
-root, tensors, shards = Path(sys.argv[2]), int(sys.argv[4]), int(sys.argv[5])
-sizes = sizes_like_a_model(int(sys.argv[3]), tensors)
-weight_map = {}
-for number in range(shards):
-    file = f"model-{number + 1:05d}-of-{shards:05d}.safetensors"
-    part = {f"t{i:04d}": torch.randint(-9999, 9999, (sizes[i] // 2,), dtype=torch.int16, device="cuda").view(torch.bfloat16).cpu()
-            for i in range(number * tensors // shards, (number + 1) * tensors // shards)}
-    save_file(part, root / file, {"format": "pt"})
-    weight_map.update(dict.fromkeys(part, file))
-(root / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
-"""
-REFERENCE = """
-import sys, time, torch
-from safetensors.torch import load_file
-torch.zeros(1, device="cuda")
-torch.cuda.synchronize()
-began = time.perf_counter()
-tensors = [load_file(file, device="cuda") for file in sys.argv[1:]]
-torch.cuda.synchronize()
-print(time.perf_counter() - began)
-"""
-PCIE = """
-import time, torch
-host = torch.zeros(1 << 30, dtype=torch.uint8).pin_memory()
-device = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
-best = 0.0
-for _ in range(8):
+from safetensors.torch import load_file, save_file
+
+def make(root, sizes, shards):
+    names = [f"t{number:04d}" for number in range(len(sizes))]
+    weight_map = {}
+    for shard in range(shards):
+        file = f"model-{shard + 1:05d}-of-{shards:05d}.safetensors"
+        part = {names[i]: torch.randint(-9999, 9999, (sizes[i] // 2,), dtype=torch.int16, device="cuda").view(torch.bfloat16).cpu()
+                for i in range(shard * len(sizes) // shards, (shard + 1) * len(sizes) // shards)}
+        save_file(part, Path(root) / file, {"format": "pt"})
+        weight_map.update(dict.fromkeys(part, file))
+    (Path(root) / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+def pcie():
+    host = torch.zeros(1 << 30, dtype=torch.uint8).pin_memory()
+    device = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    best = 0.0
+    for _ in range(6):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        device.copy_(host, non_blocking=True)
+        torch.cuda.synchronize()
+        best = max(best, (1 << 30) / (time.perf_counter() - began))
+    return best
+
+def load(*files):
     torch.cuda.synchronize()
     began = time.perf_counter()
-    device.copy_(host, non_blocking=True)
+    tensors = [load_file(file, device="cuda") for file in files]
     torch.cuda.synchronize()
-    best = max(best, (1 << 30) / (time.perf_counter() - began))
-print(best)
+    return time.perf_counter() - began
+
+torch.zeros(1, device="cuda")
+for line in sys.stdin:
+    what, *arguments = json.loads(line)
+    found = globals()[what](*arguments)
+    torch.cuda.empty_cache()
+    print(json.dumps(found), flush=True)
 """
+
+
+class Reference:
+    """The process that makes the checkpoint and loads it as safetensors does."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, what: str, *arguments: object) -> Any:
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError
+        self._process.stdin.write(json.dumps([what, *arguments]) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process of load_file ended with {self._process.wait()}")
+        return json.loads(line)
+
+    def __enter__(self) -> Reference:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--gib", type=float, default=8.0)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--gib", type=float, default=6.0)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--directory", type=Path, help="where to write the checkpoint; a disk, not memory")
     args = parser.parse_args()
     from gpu_places import machine, unusable
@@ -85,6 +112,7 @@ def main() -> int:
         sys.stderr.write(f"skipped: {why}\n")
         sys.stdout.write("[]\n" if args.json else "")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the daemon and the files must go too
     with tempfile.TemporaryDirectory(prefix=".wc-bench-", dir=args.directory or _disk()) as scratch:
         rows = measure(Path(scratch), int(args.gib * GIB), args.rounds)
         kind = _kind(Path(scratch))
@@ -99,51 +127,59 @@ def main() -> int:
 
 
 def measure(root: Path, size_bytes: int, rounds: int) -> list[dict[str, Any]]:
+    from gpu_places import sizes_like_a_model
+
     from wcache.core.memory import nvml
 
-    _child(MAKE, str(Path(__file__).resolve().parent), root, size_bytes, TENSORS, SHARDS)
-    files = sorted(root.glob("*.safetensors"))
-    size_bytes = sum(file.stat().st_size for file in files)
-    pcie = float(_child(PCIE))
     uuid = nvml.chosen(None, os.environ.get("CUDA_VISIBLE_DEVICES"))[0]
     seconds: dict[str, list[float]] = {}
     phases: dict[str, list[dict[str, float]]] = {}
     beyond_mib: list[int] = []
-    with places() as environ:
+
+    def note(what: str, spent_s: float, more: str = "") -> None:
+        seconds.setdefault(what, []).append(spent_s)
+        sys.stderr.write(f"{what:24} {spent_s:8.3f} s{more}\n")
+        sys.stderr.flush()
+
+    with Reference() as reference, places() as environ:
         os.environ.update(environ)
+        began_s = time.perf_counter()
+        reference.ask("make", str(root), sizes_like_a_model(size_bytes, TENSORS), SHARDS)
+        pcie = float(reference.ask("pcie"))
+        files = sorted(root.glob("*.safetensors"))
+        forget(files)
+        note("making it", time.perf_counter() - began_s, f", PCIe {pcie / 1e9:.1f} GB/s")
         wcache(environ, "daemon", "start")
         time.sleep(max(0.0, max(file.stat().st_mtime for file in files) + 2.5 - time.time()))  # else the first load waits for that
 
-        def note(what: str, spent_s: float) -> None:
-            seconds.setdefault(what, []).append(spent_s)
-
-        def load(what: str, *, again: bool = False) -> None:
+        def load(what: str, *, verify: bool = False) -> None:
             before = nvml.memory(uuid).used_bytes
-            spent_s, loaded = _load(root, uuid, again=again)
-            note(what, spent_s)
+            spent_s, loaded = _load(root, uuid)
+            told = ", ".join(f"{name} {phase_s:.3f}" for name, phase_s in loaded.seconds.items())
+            note(what, spent_s, f" ({told})")
             phases.setdefault(what, []).append(loaded.seconds)
             beyond_mib.append(_settled(uuid, before + loaded.residency.bytes) >> 20)
-            began_s = time.perf_counter()
-            wcache(environ, "verify", loaded.residency.residency)
-            note("verify", time.perf_counter() - began_s)
+            if verify:
+                began_s = time.perf_counter()
+                wcache(environ, "verify", loaded.residency.residency)
+                note("verify", time.perf_counter() - began_s)
             wcache(environ, "release", loaded.residency.residency)
 
-        load("first")  # the first on a machine compiles the kernels
+        load("first", verify=True)  # the first on a machine compiles the kernels; cold too
+        names = [str(file) for file in files]
         for _ in range(rounds):
             forget(files)
             note("disk, direct", _read(files, cached=False))
             forget(files)
             load("cold")
             forget(files)
+            note("load_file, cold", float(reference.ask("load", *names)))
+            forget(files)
             note("disk, page cache", _read(files, cached=True))
-            forget(files)
-            load("cold, page cache", again=True)
-            forget(files)
-            note("load_file, cold", float(_child(REFERENCE, *files)))
-            _read(files, cached=True)
             load("warm")
-            note("load_file, warm", float(_child(REFERENCE, *files)))
-    return _rows(size_bytes, seconds, phases, pcie, max(beyond_mib))
+            note("load_file, warm", float(reference.ask("load", *names)))
+        total_bytes = sum(file.stat().st_size for file in files)
+    return _rows(total_bytes, seconds, phases, pcie, max(beyond_mib))
 
 
 def _rows(
@@ -157,7 +193,7 @@ def _rows(
         _row("disk alone, through the page cache", size_bytes / middle_s["disk, page cache"] / 1e9, "GB/s"),
         _row("PCIe alone, pinned memory to the GPU", pcie / 1e9, "GB/s"),
     ]
-    for what, goal in (("cold", "≥ 90 %"), ("cold, page cache", ""), ("warm", "")):
+    for what, goal in (("cold", "≥ 90 %"), ("warm", "")):
         limit = pcie if what == "warm" else slower
         spread = f"{min(seconds[what]):.2f} to {max(seconds[what]):.2f}"
         rows += [
@@ -175,13 +211,13 @@ def _rows(
         found = f"load_file, {what}"
         rows.append(_row(f'safetensors load_file(device="cuda"), {what}: median', middle_s[found], "s"))
         rows.append(_row(f"wcache load of it, {what}: times as fast", middle_s[found] / middle_s[what], "×"))
-    rows.append(_row("the first load on this machine, kernels compiled", seconds["first"][0], "s"))
+    rows.append(_row("the first load, cold, kernels compiled", seconds["first"][0], "s"))
     rows.append(_row("wcache verify, from the command to its answer", middle_s["verify"], "s"))
     rows.append(_row("GPU memory in use beyond the weights, at most", beyond_mib, "MiB", "0"))
     return rows
 
 
-def _load(root: Path, uuid: str, *, again: bool) -> tuple[float, Any]:
+def _load(root: Path, uuid: str) -> tuple[float, Any]:
     from wcache.core.settings import load_settings
     from wcache.core.wire.channel import Channel
     from wcache.core.wire.messages import Loaded, LoadRequest
@@ -189,7 +225,7 @@ def _load(root: Path, uuid: str, *, again: bool) -> tuple[float, Any]:
     channel = Channel.connect(load_settings().socket_path)
     try:
         began_s = time.perf_counter()
-        reply = channel.call(LoadRequest(spelling=str(root), device=uuid, again=again), timeout_s=600)
+        reply = channel.call(LoadRequest(spelling=str(root), device=uuid), timeout_s=600)
         spent_s = time.perf_counter() - began_s
     finally:
         channel.close()
@@ -235,14 +271,6 @@ def _read(files: list[Path], *, cached: bool) -> float:
             began_s = time.perf_counter()
             list(pool.map(work, parts))
             return time.perf_counter() - began_s
-
-
-def _child(code: str, *arguments: object) -> str:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    return done.stdout
 
 
 def _disk() -> Path:
