@@ -58,16 +58,16 @@ def load(checkpoint: str, revision: str | None, device: str, pin: bool | None) -
     place = f"{found.root}/{found.single_file}" if found.single_file else found.root
     devices = devices_named(device)
     documents: list[dict[str, Any]] = []
-    try:
-        for number, uuid in enumerate(devices, 1):
-            request = LoadRequest(
-                spelling=absolute_spelling(checkpoint), revision=revision, device=uuid, pin=pin, place=place, again=number < len(devices)
-            )
-            what = "load" if len(devices) == 1 else f"load {number}/{len(devices)}"
-            documents.append(_loaded(request, what))
-    finally:
-        if len(devices) > 1 and current_app().json:
-            print_json(documents)
+    for number, uuid in enumerate(devices, 1):
+        request = LoadRequest(
+            spelling=absolute_spelling(checkpoint), revision=revision, device=uuid, pin=pin, place=place, again=number < len(devices)
+        )
+        documents.append(_loaded(request, "load" if len(devices) == 1 else f"load {number}/{len(devices)}"))
+    if len(devices) > 1 and current_app().json:
+        print_json(documents)
+
+
+_PHASES = ("settle", "read", "seal")
 
 
 def devices_named(text: str) -> list[str]:
@@ -99,7 +99,9 @@ def _loaded(request: LoadRequest, what: str) -> dict[str, Any]:
     if not isinstance(reply, Loaded):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="load")
     view = reply.residency
-    took = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in reply.seconds.items())
+    waits = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in reply.seconds.items() if phase not in _PHASES)
+    told = {phase: duration(reply.seconds[phase]) for phase in _PHASES if phase in reply.seconds}
+    took = ", ".join(f"{phase} {told[phase]}" + (f" (waiting: {waits})" if waits and phase == "read" else "") for phase in told)
     how = "already resident" if reply.reused else f"loaded ({took})"
     how += ", pinned" if reply.pinned else ""
     how += "" if view.device == HOST else f", on {view.device}"

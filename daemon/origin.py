@@ -29,9 +29,10 @@ _LOAD_FIRST = "hash the checkpoint first (`wcache load`), and publish what is ma
 
 
 class Origin(NamedTuple):
-    """The checkpoint that weights were made from. `source` is the residency that the bytes came from, or `disk`; `why` is what a proven
-    lineage lacks. `unrecorded` is evidence that the ledger has yet to learn."""
+    """The checkpoint that weights were made from, as it was asked for and as it is known. `source` is the residency that the bytes came
+    from, or `disk`; `why` is what a proven lineage lacks. `unrecorded` is evidence that the ledger has yet to learn."""
 
+    asked: Identity
     served: Identity
     weights_digest: str
     known: dict[str, str]
@@ -92,6 +93,7 @@ def _from_residency(server: Server, decided: AttachDecided, row: dict[str, objec
     if decided.tier in (Tier.PINNED, Tier.CONTENT):
         served = msgspec.structs.replace(decided.asked, table_digest=load.table_digest, digest=load.weights_digest)
     return Origin(
+        asked=decided.asked,
         served=served,
         weights_digest=load.weights_digest,
         known=known_of([item for item in recorded if item is not None]),
@@ -122,6 +124,7 @@ def _from_files(server: Server, connection: Connection, request: PublishBegin, d
         )
     served = identity_of(after.location, request.asked.spelling, table_digest=after.table_digest, digest=after.weights_digest)
     return Origin(
+        asked=served,
         served=served,
         weights_digest=after.weights_digest,
         known=known_of(admitted),

@@ -75,7 +75,7 @@ class Publication(Load):
 
 
 def begin_publish(server: Server, connection: Connection, request: PublishBegin) -> None:
-    if connection.publication is not None:
+    if connection.publication is not None and not connection.publication.over:
         raise RequestRefused("this connection publishes already", remedy="publish on a new connection")
     if server.stopping:
         raise RequestRefused("the daemon is stopping")
@@ -87,7 +87,9 @@ def begin_publish(server: Server, connection: Connection, request: PublishBegin)
     resident = _equal(server, request, origin)
     if resident is not None:
         resident.touch()
-        connection.reply(Loaded(residency=resident.view(), reused=True, seconds={}, pinned=resident.pinned))
+        load = server.recorder.knowledge.completed(resident.residency)
+        why = load.unproven_why if load is not None else ""
+        connection.reply(Loaded(residency=resident.view(), reused=True, seconds={}, pinned=resident.pinned, unproven_why=why))
         return
     running = [one for one in server.loads if isinstance(one, Publication)]
     same = next((one for one in running if one.request.config == request.config and _one_content(one, request, origin)), None)
@@ -97,7 +99,7 @@ def begin_publish(server: Server, connection: Connection, request: PublishBegin)
     if len(running) >= PUBLISHES_MAX:
         raise RequestRefused(f"{PUBLISHES_MAX} engines are publishing", remedy="wait for one of them", detail="busy")
     residency = Residency(
-        residency=f"r-{secrets.token_hex(8)}", asked=request.asked, served=origin.served, device=request.device, kind=Kind.PROCESSED,
+        residency=f"r-{secrets.token_hex(8)}", asked=origin.asked, served=origin.served, device=request.device, kind=Kind.PROCESSED,
         config=request.config, lineage=origin.lineage, tensors=request.tensors,
     )  # fmt: skip
     publication = connection.publication = Publication(connection, request, residency, origin)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import safetensors
 
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 _TORCH_NAMES = frozenset({"pt", "torch", "pytorch"})
 _NUMPY_NAMES = frozenset({"np", "numpy"})
 _BACKENDS = frozenset({"mmap", "pread"})
+
+
+class Report(Protocol):
+    """Who is told how a file was served: the attachment itself, or whoever sums several files up first."""
+
+    def report_mapped(self, ms: float, *, mode: Mode) -> None: ...
+
+    def fell_back(self, read_bytes: int, seconds: float) -> None: ...
+
+    def fallback_failed(self, error: BaseException) -> None: ...
 
 
 class NoSuchTensor(MissingTensor, safetensors.SafetensorError):  # type: ignore[misc, unused-ignore]
@@ -88,13 +98,14 @@ class safe_open:
         self._path = os.fsdecode(filename)
         self._torch = framework in _TORCH_NAMES
         self._device = device if self._torch else "cpu"
-        self._source: _Mapped | _Disk | None = None
+        self._source: Mapped | _Disk | None = None
         library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
-        attachment = _attached(self._path, {"device": named_device(self._device), **policy})
-        self._disk = partial(_Disk, attachment, self._path, framework, self._device, backend)
+        attachment, report = self._decide({"device": named_device(self._device), **policy})
+        place = self._device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
+        self._disk = partial(_Disk, report, self._path, framework, place, backend)
         if attachment.hit:
             try:
-                self._source = _Mapped(attachment, self._path, self._torch, self._device)
+                self._source = Mapped(attachment, self._path, report, self._torch, self._device)
             except MissingTensor as error:
                 attachment.incomplete(error)
                 raise
@@ -104,6 +115,11 @@ class safe_open:
                 attachment.map_failed(error)  # raises StrictMiss where that is the policy
         if self._source is None:
             self._source = self._disk()
+
+    def _decide(self, policy: Mapping[str, Any]) -> tuple[Attachment, Report]:
+        """The attach that covers this file, and who hears how it went."""
+        attachment = attached(self._path, policy)
+        return attachment, attachment
 
     def __enter__(self) -> safe_open:
         return self
@@ -136,7 +152,7 @@ class safe_open:
     def get_tensors(self) -> dict[str, Any]:
         """Every tensor by name. A copy that fails (no room, no GPU) is a fallback like any other."""
         source = self._open()
-        if isinstance(source, _Mapped):
+        if isinstance(source, Mapped):
             try:
                 return source.get_all()
             except MissingTensor:
@@ -153,7 +169,7 @@ class safe_open:
             return source.slice(name)
         return Slice(source, name)
 
-    def _open(self) -> _Mapped | _Disk:
+    def _open(self) -> Mapped | _Disk:
         if self._source is None:
             raise NoSuchTensor("the file is closed", where=self._path)
         return self._source
@@ -162,7 +178,7 @@ class safe_open:
 class Slice:
     """What `get_slice` gives: shape and dtype at once, bytes when it is indexed."""
 
-    def __init__(self, source: _Mapped, name: str) -> None:
+    def __init__(self, source: Mapped, name: str) -> None:
         self._entry = source.entry(name)
         self._source = source
 
@@ -176,13 +192,15 @@ class Slice:
         return self._source.placed(self._source.resident(self._entry.name)[index])
 
 
-class _Mapped:
+class Mapped:
     """The asked file's names over resident weights: in place, or copied where the device or the mode wants it."""
 
-    def __init__(self, attachment: Attachment, path: str, in_torch: bool, device: Any) -> None:
+    def __init__(self, attachment: Attachment, path: str, report: Report, in_torch: bool, device: Any) -> None:
         began = time.monotonic()
         self._attachment = attachment
         self._path = path
+        self._report = report
+        self.read: set[str] = set()
         self._torch = in_torch
         self._device = device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # torch knows no UUIDs
         self._copies = attachment.copies or str(device) == "meta"
@@ -202,12 +220,12 @@ class _Mapped:
             self._views = attachment.memory().tensors(places)
         self._ms = (time.monotonic() - began) * 1000
         if not self._copies:
-            attachment.report_mapped(self._ms)
+            report.report_mapped(self._ms, mode=Mode.ZERO_COPY)
 
     def close(self) -> None:
         """Of copies: this file's are complete."""
         if self._copies and not self._attachment.copies:
-            self._attachment.report_mapped(self._ms, mode=Mode.COPY)
+            self._report.report_mapped(self._ms, mode=Mode.COPY)
         elif self._copies:
             size_bytes = sum(entry.size_bytes for entry in self._entries.values())
             copies.note(self._attachment, Path(self._path).name, copies.FileCopy(len(self._entries), size_bytes, self._ms))
@@ -240,6 +258,12 @@ class _Mapped:
             raise NoSuchTensor(f"File does not contain tensor {name}", where=self._path)
         return found
 
+    def in_place(self, name: str) -> bool:
+        """Whether something still points at the mapped bytes of this tensor (an empty one has none). Of a GPU's it is taken to be so."""
+        if self._copies or name in self._views:
+            return not self._copies
+        return self._home[name].in_use(name) or not self._entries[name].size_bytes
+
     def get(self, name: str) -> Any:
         self.entry(name)
         return self.placed(self.resident(name))
@@ -250,10 +274,12 @@ class _Mapped:
             return {name: self.get(name) for name in self.names}
         taken = take(self._attachment, self._entries.keys())
         self._ms += taken.ms
+        self.read.update(self.names)
         return {name: taken.tensors[name] for name in self.names}
 
     def resident(self, name: str) -> Any:
         """The resident tensor, where it lies."""
+        self.read.add(name)
         if name in self._views:
             return self._views[name]
         shard = self._home[name]
@@ -282,16 +308,14 @@ def _resident_header(attachment: Attachment, name: str) -> Header | None:
 class _Disk:
     """The reference on the file itself: a fallback, recorded when the file is closed or dropped, with the bytes that were asked for."""
 
-    def __init__(self, attachment: Attachment, path: str, framework: str, device: Any, backend: str) -> None:
-        self._attachment = attachment
+    def __init__(self, report: Report, path: str, framework: str, device: Any, backend: str) -> None:
+        self._report = report
         self._read_bytes = 0
         self._seconds = 0.0
         self._open = True
-        if attachment.gpu is not None:
-            device = f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
         more = {} if backend == "mmap" else {"backend": backend}
         try:
-            self._file: Any = self._timed(lambda: safetensors.safe_open(path, framework=framework, device=device, **more))  # type: ignore[no-untyped-call, unused-ignore]
+            self._file: Any = self._timed(lambda: _reference()(path, framework=framework, device=device, **more))
         except BaseException as error:
             self._failed(error)
             raise
@@ -311,7 +335,7 @@ class _Disk:
     def close(self) -> None:
         if self._open:
             self._open = False
-            self._attachment.fell_back(self._read_bytes, self._seconds)
+            self._report.fell_back(self._read_bytes, self._seconds)
 
     def _timed(self, read: Callable[[], Any]) -> Any:
         began = time.monotonic()
@@ -327,7 +351,12 @@ class _Disk:
     def _failed(self, error: BaseException) -> None:
         if self._open:
             self._open = False
-            self._attachment.fallback_failed(error)
+            self._report.fallback_failed(error)
+
+
+def _reference() -> Any:
+    """`safetensors.safe_open` itself, also where a stand-in has taken its place."""
+    return getattr(safetensors.safe_open, "__wrapped__", safetensors.safe_open)
 
 
 class DiskSlice:
@@ -347,7 +376,7 @@ class DiskSlice:
         return self._timed(lambda: self._slice[index])
 
 
-def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
+def attached(path: str, policy: Mapping[str, Any]) -> Attachment:
     """A live attachment that covers this very file, or a new one."""
     options = {"engine": "safetensors", **policy}
     settings = resolve_settings(options.pop("settings", None), {name: options.pop(name) for name in SETTING_NAMES & options.keys()})

@@ -19,6 +19,7 @@ from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_sett
 from wcache.loader.device import named_device
 from wcache.loader.libraries import library
 from wcache.loader.mapping import ShardMap, safetensors_dtype
+from wcache.loader.standin import reference_only
 from wcache.loader.taken import take
 
 if TYPE_CHECKING:
@@ -233,7 +234,8 @@ def _from_disk(
         place = f"cuda:{attachment.gpu.ordinal}" if attachment.gpu is not None else device
         if named_device(place) != HOST and importlib.util.find_spec("accelerate") is not None:
             words = {**words, "device_map": {"": place}}
-        model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
+        with reference_only():
+            model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
         if named_device(place) != HOST:
             model.to(place)
         _require_complete(info, words, os.fspath(checkpoint))

@@ -47,7 +47,7 @@ def parse_devices(text: str) -> tuple[DeviceName, ...] | None:
         return None
     found = tuple(parse_device(word) for word in text.split(","))
     if len(set(found)) != len(found):
-        raise UsageError("a device is named twice", where=text)
+        raise UsageError("a device is named twice", where=text, remedy="name each once")
     return found
 
 

@@ -111,6 +111,8 @@ def test_published_memory_is_taken_over_hashed_and_on_record(daemon: DaemonProce
     assert isinstance(events[1], LoadCompleted)
     assert events[1].processed_digest == view.processed_digest and events[1].weights_digest == view.weights_digest
     assert nothing_half(daemon)
+    again = Publisher(daemon, checkpoint).begin()
+    assert isinstance(again, Loaded) and again.reused and again.unproven_why == loaded.unproven_why
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,7 @@ def test_a_release_can_check_a_last_time(daemon: DaemonProcess, tmp_path: Path, 
 
 def test_a_verification_whose_worker_dies_is_inconclusive_and_changes_nothing(daemon: DaemonProcess, tmp_path: Path) -> None:
     residency = daemon.load(two_tensors(tmp_path / "model")).residency.residency
+    wait_until(lambda: not daemon.workers())  # that of the load
     channel = daemon.connect()
     channel.send(VerifyRequest(residency=residency))
     wait_until(daemon.workers)
@@ -165,6 +166,7 @@ def test_a_verification_whose_worker_dies_is_inconclusive_and_changes_nothing(da
 
 def test_nobody_waits_so_nothing_is_read_on(daemon: DaemonProcess, tmp_path: Path) -> None:
     residency = daemon.load(two_tensors(tmp_path / "model")).residency.residency
+    wait_until(lambda: not daemon.workers())  # that of the load
     channel = daemon.connect()
     channel.send(VerifyRequest(residency=residency))
     wait_until(daemon.workers)

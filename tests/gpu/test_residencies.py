@@ -337,7 +337,7 @@ def test_an_engine_keeps_what_was_released_by_force_until_it_ends(
 def test_a_worker_that_dies_in_the_middle_leaves_nothing_on_the_gpu(
     daemon: DaemonProcess, gpu: cuda.Device, disk: Path, used_mib: Meter
 ) -> None:
-    shard = zeros_shard(disk / "killed" / "model.safetensors", 2 << 30)
+    shard = zeros_shard(disk / "killed" / "model.safetensors", _slow_bytes(gpu))
     error = _in_phase(daemon, shard.parent, gpu.uuid, lambda worker: os.kill(worker, signal.SIGKILL))
     assert isinstance(error, WorkerDied)
     assert daemon.status().residencies == ()
@@ -350,7 +350,7 @@ def test_a_checkpoint_that_changes_during_the_load_is_named_and_not_kept(
     daemon: DaemonProcess, gpu: cuda.Device, disk: Path, used_mib: Meter, change: str
 ) -> None:
     """C9, D8."""
-    shard = zeros_shard(disk / change / "model.safetensors", 2 << 30)
+    shard = zeros_shard(disk / change / "model.safetensors", _slow_bytes(gpu))
     size_bytes = shard.stat().st_size
 
     def act(_worker: int) -> None:
@@ -368,6 +368,11 @@ def test_a_checkpoint_that_changes_during_the_load_is_named_and_not_kept(
     assert isinstance(failed, LoadFailed)
     assert failed.code == "checkpoint_changed"
     used_mib.becomes(0)
+
+
+def _slow_bytes(gpu: cuda.Device) -> int:
+    """Enough that a load can be stopped in its middle, of a file without any blocks."""
+    return min(32 << 30, gpu.total_bytes // 4)
 
 
 def _in_phase(daemon: DaemonProcess, path: Path, device: str, act: object, phase: str = "read") -> WcacheError | None:
@@ -408,7 +413,7 @@ def test_two_daemons_hold_their_own_on_one_gpu(daemon: DaemonProcess, gpu: cuda.
 
 
 def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(gpu: cuda.Device, made: Made, disk: Path, used_mib: Meter) -> None:
-    """F2 on a GPU: what is in host memory does not make room there."""
+    """D9 on a GPU: what is in host memory does not make room there."""
     other = zeros_shard(disk / "other" / "model.safetensors", 200 * MIB).parent
     daemon = DaemonProcess(environ={"WCACHE_BUDGET_BYTES": str(400 * MIB)})
     try:
@@ -428,6 +433,7 @@ def test_a_budget_counts_for_each_device_and_evicts_from_that_one_only(gpu: cuda
 
 
 def test_what_cannot_fit_or_is_not_there_is_refused_before_anything_is_read(daemon: DaemonProcess, gpu: cuda.Device, disk: Path) -> None:
+    """D7 on a GPU."""
     huge = zeros_shard(disk / "huge" / "model.safetensors", gpu.total_bytes + (1 << 30)).parent
     with pytest.raises(NoRoom, match=r"\d+ may be taken \(by the memory that is free on that GPU\)"):
         load(daemon, huge, gpu.uuid)
