@@ -35,7 +35,7 @@ def main() -> None:
     if how == "disk":
         model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto", device_map="cuda:0")
     else:
-        model = from_pretrained(None, checkpoint, device="cuda:0", mode="copy" if how == "copy" else None)
+        model = from_pretrained(None, checkpoint, dtype="auto", device="cuda:0", mode="copy" if how == "copy" else None)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - began
     attachment = attachment_of(model)

@@ -22,7 +22,7 @@ def check_room(size_bytes: int, device: Device | None) -> None:
         raise NoRoom(
             f"a copy takes {-(-size_bytes // _MIB)} MiB, {max(0, room.bytes) // _MIB} MiB are free ({room.by})",
             where="host memory" if device is None else str(device),
-            remedy="map the weights instead (without mode copy), or free memory",
+            remedy="free memory there, or have the weights resident on that device and map them (without mode copy)",
         )
 
 

@@ -190,7 +190,9 @@ def _staying_class() -> type[torch.Tensor]:
         def to(self, *words: Any, **named: Any) -> torch.Tensor:
             dtype = named.get("dtype") or next((word for word in words if isinstance(word, torch.dtype)), None)
             plain = self.as_subclass(torch.Tensor)
-            return plain if dtype is None else plain.to(dtype)
+            found = plain if dtype is None else plain.to(dtype)
+            told = named.get("device") is not None or any(isinstance(word, (str, int, torch.device)) for word in words)
+            return found if told else found.as_subclass(Staying)
 
     return Staying
 
