@@ -13,6 +13,8 @@ from wcache.core.model.events import (
     FallbackFailed,
     MapCompleted,
     MapFailed,
+    MapPaused,
+    MapResumed,
     decode_payload,
 )
 from wcache.core.wire.messages import Done, Observe
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from wcache.daemon.server import Server
 
 _OBSERVED_MAX = 1 << 50  # bytes, milliseconds: sums of these stay within 64 bits
-_OBSERVED = (MapCompleted, MapFailed, AttachRedecided, FallbackCompleted, FallbackFailed)
+_OBSERVED = (MapCompleted, MapFailed, MapPaused, MapResumed, AttachRedecided, FallbackCompleted, FallbackFailed)
 
 
 def observe(server: Server, connection: Connection, request: Observe) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import msgspec
 
 from wcache.core.memory import memfd
-from wcache.core.model.decide import ResidencyView
+from wcache.core.model.decide import HOST, ResidencyView
 from wcache.core.model.errors import MappingFailed, NotFound, UsageError
 from wcache.core.model.events import Engine, Identity
-from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
+from wcache.core.model.vocabulary import Kind, Lineage, ResidencyState, Tier
 from wcache.core.wire.frames import close_fds
-from wcache.core.wire.messages import LeaseStatus, SegmentManifest
+from wcache.core.wire.messages import MEMORY, LeaseStatus, SegmentManifest
 from wcache.core.wire.peer import has_exited
 
 _REMEMBERED = 32  # released ones, so that a miss can say `released`
@@ -63,12 +63,20 @@ class Lease(msgspec.Struct, kw_only=True):
 
 
 class Residency(msgspec.Struct, kw_only=True):
-    """Weights in memory, or about to be. `fds`, `segments`, `inodes` and `tensor_digests` belong together, in shard order."""
+    """Weights in memory, or about to be. `fds`, `segments`, `inodes` and `tensor_digests` belong together, in order.
+
+    The weights of a checkpoint in host memory have a segment for each shard. Everything else is packed: a table, then the memory that it
+    describes (`core.memory.table`); then `tensor_digests` of the memory are those of the table's blocks, and those of the table are empty.
+    """
 
     residency: str
     asked: Identity
     served: Identity
-    device: str = "cpu"
+    device: str = HOST
+    kind: Kind = Kind.RAW
+    config: dict[str, str] = {}  # of processed weights, as are the next two
+    processed_digest: str | None = None
+    lineage: Lineage | None = None
     state: ResidencyState = ResidencyState.LOADING
     bytes: int = 0
     tensors: int = 0
@@ -92,7 +100,7 @@ class Residency(msgspec.Struct, kw_only=True):
         return ResidencyView(
             residency=self.residency,
             state=self.state,
-            kind=Kind.RAW,
+            kind=self.kind,
             device=self.device,
             served=self.served,
             spellings=tuple(spellings),
@@ -102,6 +110,9 @@ class Residency(msgspec.Struct, kw_only=True):
             dtypes=self.dtypes,
             bytes=self.bytes,
             tensors=self.tensors,
+            config=self.config,
+            processed_digest=self.processed_digest,
+            lineage=self.lineage,
         )
 
     def reserving(self) -> list[str]:
@@ -122,12 +133,14 @@ class Residency(msgspec.Struct, kw_only=True):
         Bytes that were hashed before they were sealed cannot differ while these hold, but for a fault of the memory itself.
         """
         for position, (segment, fd) in enumerate(zip(self.segments, self.fds, strict=True)):
+            on_gpu = segment.form == MEMORY and self.device != HOST  # no seals there: only reading it tells
             try:
-                memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
+                if not on_gpu:
+                    memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
             except MappingFailed as error:
                 return str(error)
             if self.inodes and self.inodes[position] != inode_of(fd):
-                return f"{segment.name}: this is another memory file than the one that was loaded"
+                return f"{segment.name}: this is other memory than the one that was loaded"
         return ""
 
     def drop(self) -> None:

@@ -146,7 +146,7 @@ def _samples() -> list[tuple[str, events.Event]]:
         return cls(**body)
 
     fell = (Outcome.STRICT_MISS, Outcome.FALLBACK)
-    plain = (events.MapFailed, events.LeaseEnded, events.FallbackCompleted, events.FallbackFailed)
+    plain = (events.MapPaused, events.MapResumed, events.MapFailed, events.LeaseEnded, events.FallbackCompleted, events.FallbackFailed)
     return [
         *((f"`attach.decided` ({outcome})", make(events.AttachDecided, outcome=outcome)) for outcome in Outcome),
         *((f"`attach.redecided` ({outcome})", make(events.AttachRedecided, outcome=outcome)) for outcome in fell),

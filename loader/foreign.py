@@ -13,7 +13,7 @@ from wcache.core.checkpoint.content import CHUNK_BYTES
 from wcache.core.checkpoint.fingerprint import pinned_fingerprint
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.spelling import resolve_root
-from wcache.core.model.decide import Decision, ResidencyView, agrees, decide
+from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, serves_device
 from wcache.core.model.errors import (
     CheckpointChanged,
     CheckpointInvalid,
@@ -183,7 +183,7 @@ class _Asking:
             for one in self.offer.residencies
             if one.state is ResidencyState.RESIDENT
             and one.kind is request.kind
-            and one.device == request.device
+            and serves_device(one, request)
             and not any(agrees(item, one) is False for item in self.evidence)
         ]
 

@@ -1,4 +1,4 @@
-"""Where tensors lie in a segment: packed at 256 bytes, tied ones once."""
+"""Where tensors lie in a segment: packed at 256 bytes, tied ones once, tensors of the same form side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A tensor's place in its segment; an alias has the place of what it is `same_as`."""
+    """A tensor's place in its segment; an alias has the place of what it is `same_as`.
+
+    `strides` count elements; none: contiguous. `size_bytes` is from the first to the last byte that the tensor reaches. `role` is what the
+    tensor is in an engine's module: a parameter or a buffer, where that is known.
+    """
 
     name: str
     dtype: str
@@ -31,6 +35,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False, array_like=True):
     offset_bytes: int
     size_bytes: int
     same_as: str = ""
+    strides: tuple[int, ...] = ()
+    role: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
@@ -45,18 +51,25 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
 
 
 def pack(items: Iterable[Item]) -> Plan:
-    """Places the items one after the other. Raises UsageError for a name given twice and for an alias of nothing or of another size."""
+    """Places the items, those of equal dtype and shape next to each other (the layers of a model), so that one operation can view them all.
+
+    Raises UsageError for a name given twice and for an alias of nothing or of another size.
+    """
     asked = list(items)
     by_name = {item.name: item for item in asked}
     if len(by_name) != len(asked):
         seen: set[str] = set()
         twice = next(item.name for item in asked if item.name in seen or seen.add(item.name))  # type: ignore[func-returns-value]
         raise UsageError("two tensors have this name", where=twice)
-    offsets: dict[str, int] = {}
-    end = 0
+    alike: dict[tuple[str, tuple[int, ...], int], list[Item]] = {}
     for item in asked:
         if not item.same_as:
-            offsets[item.name] = -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            alike.setdefault((item.dtype, item.shape, item.size_bytes), []).append(item)
+    offsets: dict[str, int] = {}
+    end = 0
+    for group in alike.values():
+        for item in group:
+            offsets[item.name] = aligned(end)
             end = offsets[item.name] + item.size_bytes
     owners = {item.name: _owner(item, by_name) for item in asked}
     placements = tuple(
@@ -71,6 +84,11 @@ def pack(items: Iterable[Item]) -> Plan:
         for item in asked
     )
     return Plan(end, placements)
+
+
+def aligned(offset_bytes: int) -> int:
+    """The first place at or after it where a tensor may begin."""
+    return -(-offset_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def check_inside(placements: Iterable[Placement], size_bytes: int) -> None:

@@ -1,11 +1,11 @@
-"""Mapped GPU memory as torch tensors, without a copy."""
+"""Mapped memory as torch tensors, without a copy: of a GPU, and of packed residencies on the host."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wcache.core.memory.dtypes import torch_dtype, torch_shape
 from wcache.core.memory.packing import Placement, check_inside
@@ -43,7 +43,8 @@ def check_torch() -> None:
 
 
 def tensors(mapping: Mapping, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
-    """A tensor for each place, on the mapped memory; tied ones are the same object. All share one storage, the mapping, and keep it alive.
+    """A tensor for each place, on the mapped GPU memory; tied ones are the same object. All share one storage, the mapping, and keep it
+    alive.
 
     Raises MappingFailed for a place outside of it or at an address that the dtype does not allow, Unsupported for a dtype torch lacks.
     """
@@ -55,33 +56,74 @@ def tensors(mapping: Mapping, placements: Iterable[Placement]) -> dict[str, torc
     whole = torch.as_tensor(_Bytes(mapping), device=f"cuda:{mapping.device.ordinal}")
     if whole.data_ptr() != mapping.address:
         raise MappingFailed("torch copied the weights instead of using them in place", where=str(mapping.device))
-    # One operation a tensor: an engine waits for this, and each costs one to three microseconds.
-    at: dict[str, Callable[..., torch.Tensor]] = {}
+    return _viewed(whole, placements)
+
+
+def host_tensors(memory: Any, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
+    """As `tensors`, on host memory: `memory` is a writable buffer, kept alive as long as a tensor points there."""
+    import torch
+
+    return _viewed(torch.frombuffer(memory, dtype=torch.uint8), placements)
+
+
+def _viewed(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[str, torch.Tensor]:
+    """One operation for each run of tensors of one form at equal distances (as `packing.pack` lays out the layers of a model): an engine
+    waits for this, and a view of its own costs each tensor ten times as much."""
+    places = list(placements)
+    end = whole.numel()
+    alike: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[Placement]] = {}
+    by_name: dict[str, Placement] = {}
+    for place in places:
+        by_name[place.name] = place
+        owner = by_name.get(place.same_as)
+        if owner is None or (owner.shape, owner.strides, owner.dtype) != (place.shape, place.strides, place.dtype):
+            alike.setdefault((place.dtype, place.shape, place.strides), []).append(place)
     found: dict[str, torch.Tensor] = {}
-    end = mapping.size_bytes
-    for place in placements:
-        dtype, offset_bytes = place.dtype, place.offset_bytes
-        if place.same_as and place.same_as in found and found[place.same_as].shape == place.shape:
-            found[place.name] = found[place.same_as]
-            continue
+    typed: dict[str, torch.Tensor] = {}
+    for (dtype, named_shape, named_strides), group in alike.items():
         try:
-            shape, strides, item_bytes, size_bytes = _layout(dtype, place.shape)
+            shape, strides, item_bytes, size_bytes = _layout(dtype, named_shape, named_strides)
         except Unsupported as error:
-            raise Unsupported(error.what, where=place.name, remedy=error.remedy) from None
-        if size_bytes != place.size_bytes or offset_bytes % item_bytes or offset_bytes < 0 or offset_bytes + size_bytes > end:
-            check_inside([place], end)
-            raise MappingFailed(f"{dtype} {list(place.shape)} does not fit {place.size_bytes} bytes at {offset_bytes}", where=place.name)
-        if dtype not in at:
-            at[dtype] = whole.view(torch_dtype(dtype)).as_strided
-        found[place.name] = at[dtype](shape, strides, offset_bytes // item_bytes)
-    return found
+            raise Unsupported(error.what, where=group[0].name, remedy=error.remedy) from None
+        if dtype not in typed:
+            typed[dtype] = whole[: end - end % item_bytes].view(torch_dtype(dtype))
+        for place in group:
+            offset_bytes = place.offset_bytes
+            if size_bytes != place.size_bytes or offset_bytes % item_bytes or offset_bytes < 0 or offset_bytes + size_bytes > end:
+                check_inside([place], end)
+                raise MappingFailed(
+                    f"{dtype} {list(place.shape)} does not fit {place.size_bytes} bytes at {offset_bytes}", where=place.name
+                )
+        for run, step_bytes in _runs(group):
+            first = run[0].offset_bytes // item_bytes
+            views = typed[dtype].as_strided((len(run), *shape), (step_bytes // item_bytes, *strides), first).unbind(0)
+            found.update(zip((place.name for place in run), views, strict=True))
+    return {place.name: found[place.name] if place.name in found else found[place.same_as] for place in places}
+
+
+def _runs(group: list[Placement]) -> Iterator[tuple[list[Placement], int]]:
+    """(places at equal distances, that distance in bytes), in order of their offsets."""
+    ordered = sorted(group, key=lambda place: place.offset_bytes)
+    run, step_bytes = ordered[:1], 0
+    for place in ordered[1:]:
+        distance = place.offset_bytes - run[-1].offset_bytes
+        if len(run) > 1 and distance != step_bytes:
+            yield run, step_bytes
+            run = [place]
+        else:
+            run.append(place)
+            step_bytes = distance
+    yield run, step_bytes if len(run) > 1 else 0
 
 
 @functools.lru_cache(maxsize=1024)
-def _layout(dtype: str, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
-    """torch's shape, strides, bytes of an item and of all: the layers of a model have the same few. Raises Unsupported."""
+def _layout(dtype: str, shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
+    """torch's shape, strides, bytes of an item, and bytes from the first to the last that is reached. Raises Unsupported."""
     shown = torch_shape("", dtype, shape)
     item_bytes = torch_dtype(dtype).itemsize
+    if given:
+        reach = 0 if 0 in shown else 1 + sum((length - 1) * step for length, step in zip(shown, given, strict=True))
+        return shown, given, item_bytes, reach * item_bytes
     strides: list[int] = []
     step = 1
     for length in reversed(shown):

@@ -13,12 +13,15 @@ from wcache.core.model.config import config_difference
 from wcache.core.model.events import AttachDecided, Engine, EvidenceRef, Identity, Peer, Ranks
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Kind, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
+from wcache.core.model.vocabulary import Kind, Lineage, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
 
 
 class ResidencyView(msgspec.Struct, frozen=True, kw_only=True):
     """A residency as a decision sees it. Digests are None while it loads. `known` holds what its own load recorded: tier -> digest,
-    the sampled one under `sampled:<seed id>`. `spellings` are the names it was asked by."""
+    the sampled one under `sampled:<seed id>`. `spellings` are the names it was asked by.
+
+    Of processed weights `weights_digest` is that of the checkpoint they were made from, `processed_digest` their own, and `lineage` says
+    whether it is known that they were made from those bytes. `device` is `cpu` or a GPU's UUID."""
 
     residency: str
     state: ResidencyState
@@ -33,10 +36,13 @@ class ResidencyView(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, str] = {}
     bytes: int = 0
     tensors: int = 0
+    processed_digest: str | None = None
+    lineage: Lineage | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank asks for. `obstacle` is a reason known before any residency is looked at (no daemon, an invalid checkpoint)."""
+    """What one rank asks for. `obstacle` is a reason known before any residency is looked at (no daemon, an invalid checkpoint). `mode`
+    copy: the engine wants memory of its own."""
 
     asked: Identity
     kind: Kind = Kind.RAW
@@ -45,6 +51,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, str] = {}
     obstacle: Reason | None = None
     obstacle_detail: str = ""
+    mode: Mode | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +72,8 @@ _TELLING = (
     Reason.STILL_LOADING, Reason.SUSPECT, Reason.TRUST_EXPIRED, Reason.EVIDENCE_INSUFFICIENT, Reason.CONFIG_MISMATCH,
     Reason.CONTENT_MISMATCH, Reason.DEVICE_MISMATCH, Reason.RELEASED, Reason.NOT_RESIDENT,
 )  # fmt: skip
+
+HOST = "cpu"
 
 FLOAT_DTYPES = frozenset({"F64", "F32", "F16", "BF16"})
 """Dtypes that an engine converts into each other when it is asked for another one."""
@@ -113,6 +122,16 @@ def grant_covers(grant: Grant, evidence: Fingerprint, request: Request, residenc
     if not about:
         return None
     return not grant.expired(now_ns)
+
+
+def serves_device(residency: ResidencyView, request: Request) -> bool:
+    """Weights on the asked device; and host memory feeds every GPU, by a copy. Processed weights are made for one device."""
+    return residency.device == request.device or (residency.device == HOST and residency.kind is Kind.RAW)
+
+
+def origin_known(residency: ResidencyView) -> bool:
+    """Whether what is known of a checkpoint is known of these weights too: raw ones are it, processed ones need a proven lineage."""
+    return residency.kind is Kind.RAW or residency.lineage is Lineage.PROVEN
 
 
 def _is_about(request: Request, residency: ResidencyView) -> bool:
@@ -166,7 +185,7 @@ def _assess(
         return miss(Reason.NOT_RESIDENT, "the daemon holds no weights like these")
     if residency.state is ResidencyState.LOADING:
         return miss(Reason.STILL_LOADING, f"{residency.residency} is loading")
-    if residency.device != request.device:
+    if not serves_device(residency, request):
         return miss(Reason.DEVICE_MISMATCH, f"asked on {request.device}, resident on {residency.device}")
     if request.kind is Kind.PROCESSED:
         fields = config_difference(request.config, residency.config)
@@ -208,9 +227,16 @@ def _assess(
             continue
         elif (item.tier.rank or 0) >= (policy.accept_tier.rank or 0):
             enough.append(item)
+    from_unknown = not origin_known(residency)
+    if from_unknown and policy.accept_tier not in (Tier.HEADER, Tier.SAMPLED):
+        enough = [item for item in enough if item.tier is Tier.TRUSTED]
+        if not enough:
+            return miss(Reason.EVIDENCE_INSUFFICIENT, "their lineage is unproven: nobody knows from which bytes they were made")
     if enough:
-        best = max(enough, key=lambda item: -1 if item.tier.rank is None else item.tier.rank)
-        return _Verdict(residency=residency, reason=None, detail="", tier=best.tier, mode=_mode(request, residency), refs=refs)
+        tier = max(enough, key=lambda item: _rank(item.tier)).tier
+        if from_unknown and tier in (Tier.PINNED, Tier.CONTENT):
+            tier = Tier.SAMPLED  # whatever is known of the checkpoint, it is not known of what was made from it
+        return _Verdict(residency=residency, reason=None, detail="", tier=tier, mode=_mode(request, residency), refs=refs)
     if expired:
         return miss(Reason.TRUST_EXPIRED, expired)
     have = max((item.tier for item in agreeing if item.tier.rank is not None), key=lambda tier: tier.rank or 0, default=None)
@@ -239,9 +265,18 @@ def _mismatch(worst: Fingerprint, request: Request, residency: ResidencyView) ->
 
 
 def _mode(request: Request, residency: ResidencyView) -> Mode:
-    """Another dtype of raw weights means that the engine converts, hence copies."""
+    """Another dtype of raw weights means that the engine converts, hence copies; so does another device. Of processed weights the
+    configuration has told the dtype."""
+    if request.mode is Mode.COPY or residency.device != request.device:
+        return Mode.COPY
+    if residency.kind is Kind.PROCESSED:
+        return Mode.ZERO_COPY
     floats = FLOAT_DTYPES & set(residency.dtypes)
     return Mode.COPY if request.dtype and floats and floats != {request.dtype} else Mode.ZERO_COPY
+
+
+def _rank(tier: Tier | None) -> int:
+    return -1 if tier is None or tier.rank is None else tier.rank
 
 
 def decide(
@@ -269,7 +304,7 @@ def decide(
     ]
     hits = [verdict for verdict in verdicts if verdict.reason is None]
     if hits:
-        best = max(hits, key=lambda verdict: -1 if verdict.tier is None or verdict.tier.rank is None else verdict.tier.rank)
+        best = max(hits, key=lambda verdict: (_rank(verdict.tier), verdict.residency.device == request.device))
     elif verdicts:
         best = min(verdicts, key=lambda verdict: _TELLING.index(verdict.reason or Reason.NOT_RESIDENT))
     else:

@@ -14,7 +14,7 @@ import msgspec
 from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.evidence import Fingerprint, Grant
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason, Tier
+from wcache.core.model.vocabulary import Kind, Lineage, Mode, Outcome, Reason, Tier
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +120,13 @@ class LoadStarted(Event, frozen=True, kw_only=True):
 
 
 class LoadCompleted(Event, frozen=True, kw_only=True):
-    """`seconds` has one entry a phase: settle (waiting for fresh files to age), read (read, hash and copy), seal."""
+    """`seconds` has one entry a phase: settle (waiting for fresh files to age), read (read, hash and copy), seal; on a GPU also what of
+    read was waiting for the disk, for copies and for hashes.
+
+    Of processed weights: `weights_digest` is that of the checkpoint, `processed_digest` that of what is resident, `config` the whole
+    normalised configuration, `lineage` whether the one is known to be made from the other, and `source` from what (a residency, or disk);
+    `by` is the engine that published them, `unproven_why` what is missing of an unproven lineage.
+    """
 
     type = "load.completed"
     authority = True
@@ -140,6 +146,12 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
     strays: tuple[str, ...] = ()
     misaligned: int = 0
     pinned: bool = False
+    processed_digest: str | None = None
+    lineage: Lineage | None = None
+    source: str | None = None
+    config: dict[str, str] = {}
+    by: Engine | None = None
+    unproven_why: str = ""
 
 
 class LoadFailed(Event, frozen=True, kw_only=True):
@@ -240,6 +252,23 @@ class MapCompleted(Event, frozen=True, kw_only=True):
     bytes: int
     copied_tensors: int
     copied_bytes: int
+    ms: float
+
+
+class MapPaused(Event, frozen=True, kw_only=True):
+    """The lease goes on: what is resumed is the same memory at the same addresses."""
+
+    type = "map.paused"
+    says = "the engine gave its mapping back and kept its lease"
+    attach: str
+    bytes: int
+
+
+class MapResumed(Event, frozen=True, kw_only=True):
+    type = "map.resumed"
+    says = "the engine mapped the weights again, at the addresses they had"
+    attach: str
+    bytes: int
     ms: float
 
 

@@ -99,6 +99,8 @@ def _attach_step(view: AttachView, event: ev.Event) -> AttachView | None:
         if state is not A.GRANTED:
             return None
         return replace(view, state=A.COPIED if event.mode is Mode.COPY else A.MAPPED, arrived=True)
+    if isinstance(event, (ev.MapPaused, ev.MapResumed)):
+        return view if state is A.MAPPED else None
     if isinstance(event, ev.MapFailed):
         return replace(view, state=A.FAILED) if state is A.GRANTED else None
     if isinstance(event, ev.LeaseEnded):

@@ -85,7 +85,7 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.EVIDENCE_INSUFFICIENT: "nothing contradicts a hit, but no evidence as strong as `accept` could be had",
     Reason.TRUST_EXPIRED: "an operator's grant would have allowed the hit, but it has expired",
     Reason.CONFIG_MISMATCH: "the resident weights were prepared for another engine configuration; the fields are named",
-    Reason.DEVICE_MISMATCH: "the weights are resident on another device only",
+    Reason.DEVICE_MISMATCH: "the weights are resident only on another device, from which this one cannot be fed",
     Reason.CHECKPOINT_INVALID: "the checkpoint breaks a rule of its format; the rule is named",
     Reason.MAPPING_FAILED: "the weights were granted but could not be mapped or copied",
     Reason.NO_ROOM: "the memory for the copy is not there; the numbers are given",
@@ -106,6 +106,14 @@ class Kind(Word):
 
     RAW = "raw"
     PROCESSED = "processed"
+
+
+class Lineage(Word):
+    """Whether processed weights are known to be made from the bytes that have their weights digest: they came from a residency, or from
+    files that were pinned before and after they were read."""
+
+    PROVEN = "proven"
+    UNPROVEN = "unproven"
 
 
 class Proof(Word):

@@ -1,7 +1,7 @@
 """Every message on the socket, as tagged msgpack structs. Requests go from client to server, replies back; all are versioned together.
 
-One exchange is one request and one or more replies; only `Progress` is followed by more. Descriptors travel beside `HashRequest`
-and `Prove` (client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch follows after `Ack`.
+One exchange is one request and one or more replies; only `Progress` is followed by more. Descriptors travel beside `HashRequest`,
+`Prove` and `Publish` (client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch follows after `Ack`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from wcache.core.model.vocabulary import Tier
 
 PROTOCOL_VERSION = 1
 RESTARTED = "restarted"
+SHARD, TABLE, MEMORY = "shard", "table", "memory"
 MAX_FDS = 32
 MAX_REQUEST_BYTES = 1 << 20
 MAX_REPLY_BYTES = 64 << 20
@@ -108,14 +109,42 @@ class Ack(Message, frozen=True, kw_only=True, tag=True):
 class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
     """Make a checkpoint resident. The spelling is already absolute or a Hugging Face id. An equal one that is resident is reused.
 
-    `pin`: what is pinned is never evicted; None leaves it as it is. `place` is where the client found it (a directory or file): the
-    daemon's own Hugging Face cache may be another one."""
+    `device` is `cpu` or the UUID of a GPU or MIG instance. `pin`: what is pinned is never evicted; None leaves it as it is. `place` is
+    where the client found it (a directory or file): the daemon's own Hugging Face cache may be another one."""
 
     spelling: str
     revision: str | None = None
     device: str = "cpu"
     pin: bool | None = None
     place: str | None = None
+
+
+class PublishBegin(Message, frozen=True, kw_only=True, tag=True):
+    """An engine offers its post-load tensors: is there room? `asked` is the checkpoint that they were made from, `evidence` what is known
+    of it since they were read, `config` the whole normalised configuration. `source` names the attach that the bytes came by: a hit on raw
+    weights; or one that fell back, after which they were read from the files that `evidence` is about. `size_bytes` is the memory's.
+    The answer is Publishing, or Loaded where an equal one is there; Progress, while another publishes the same."""
+
+    asked: Identity
+    device: str
+    config: dict[str, str]
+    size_bytes: int
+    tensors: int
+    engine: Engine
+    ranks: Ranks
+    evidence: tuple[Fingerprint, ...] = ()
+    source: str | None = None
+    pin: bool | None = None
+
+
+class Publish(Message, frozen=True, kw_only=True, tag=True):
+    """The published memory, on the connection that began: two descriptors come along, the sealed table and the memory that it describes,
+    which the sender has given up. A worker hashes it; Progress and Loaded follow. From here on the sender is not
+    needed any more."""
+
+    residency: str
+    table_bytes: int
+    memory_bytes: int
 
 
 class ReleaseRequest(Message, frozen=True, kw_only=True, tag=True):
@@ -163,6 +192,8 @@ AnyRequest = (
     | Observe
     | Ack
     | LoadRequest
+    | PublishBegin
+    | Publish
     | ReleaseRequest
     | VerifyRequest
     | StatusRequest
@@ -227,11 +258,13 @@ class Hashed(Message, frozen=True, kw_only=True, tag=True):
 
 
 class SegmentManifest(msgspec.Struct, frozen=True):
-    """One sealed memfd that is byte for byte one shard file."""
+    """One descriptor of a residency. `form` is `shard` (a sealed memfd that is byte for byte one shard file), or a pair: `table` (a sealed
+    memfd, `core.memory.table`), then `memory` (what the table describes: a sealed memfd, or GPU memory, which has no `file_digest`)."""
 
     name: str
     size_bytes: int
     file_digest: str
+    form: str = SHARD
 
 
 class Proved(Message, frozen=True, kw_only=True, tag=True):
@@ -263,11 +296,20 @@ class Done(Message, frozen=True, kw_only=True, tag=True):
     seq: int | None = None
 
 
+class Publishing(Message, frozen=True, kw_only=True, tag=True):
+    """There is room, and it is reserved: fill memory, seal it, and send it with Publish."""
+
+    residency: str
+
+
 class Loaded(Message, frozen=True, kw_only=True, tag=True):
+    """`unproven_why`: of published weights whose lineage is unproven, what is missing."""
+
     residency: ResidencyView
     reused: bool
     seconds: dict[str, float]
     pinned: bool = False
+    unproven_why: str = ""
 
 
 class Verified(Message, frozen=True, kw_only=True, tag=True):
@@ -343,7 +385,22 @@ class Status(Message, frozen=True, kw_only=True, tag=True):
     health_port: int | None = None
 
 
-AnyReply = Welcome | Failure | AttachOffer | Known | Progress | Hashed | Proved | Decided | Segments | Done | Loaded | Verified | Status
+AnyReply = (
+    Welcome
+    | Failure
+    | AttachOffer
+    | Known
+    | Progress
+    | Hashed
+    | Proved
+    | Decided
+    | Segments
+    | Done
+    | Publishing
+    | Loaded
+    | Verified
+    | Status
+)
 
 _T = TypeVar("_T")
 _encoder = msgspec.msgpack.Encoder()

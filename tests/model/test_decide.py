@@ -15,7 +15,7 @@ from wcache.core.model.errors import EvidenceUnavailable
 from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Contradiction, Coverage, Fingerprint, Grant
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import SCALE, Kind, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
+from wcache.core.model.vocabulary import SCALE, Kind, Lineage, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
 
 GOOD, OTHER = "aa" * 32, "bb" * 32
 
@@ -178,7 +178,7 @@ def test_raw_weights_in_another_dtype_are_a_hit_in_mode_copy() -> None:
 
 
 def _processed(resident: dict[str, object], asked: dict[str, object]) -> Decision:
-    view = residency(kind=Kind.PROCESSED, config=normalise_config(resident))
+    view = residency(kind=Kind.PROCESSED, config=normalise_config(resident), lineage=Lineage.PROVEN)
     request = ask(kind=Kind.PROCESSED, config=normalise_config(asked))
     return decide([view], [evidence(Tier.PINNED, GOOD)], request, Policy(on_miss="strict"), 0)
 

@@ -86,6 +86,8 @@ def event_of(name: str, *, residency: str = "r-1", attach: str = "a-1", grant: s
         "map.completed": lambda: ev.MapCompleted(
             attach=attach, mode=Mode(variant or "zero_copy"), tensors=1, bytes=10, copied_tensors=0, copied_bytes=0, ms=1.0
         ),
+        "map.paused": lambda: ev.MapPaused(attach=attach, bytes=10),
+        "map.resumed": lambda: ev.MapResumed(attach=attach, bytes=10, ms=1.0),
         "map.failed": lambda: ev.MapFailed(attach=attach, code="mapping_failed", message="m"),
         "lease.ended": lambda: ev.LeaseEnded(attach=attach, how="closed"),
         "fallback.completed": lambda: ev.FallbackCompleted(attach=attach, bytes=10, seconds=1.0, idle_bytes=10),
