@@ -40,6 +40,7 @@ _FIELDS: dict[str, frozenset[str]] = {
         "kv_offloading_size", "num_cpu_blocks", "num_gpu_blocks", "num_gpu_blocks_override", "prefix_caching_hash_algo",
         "user_specified_block_size",
     }),
+    "kernel_config": frozenset({"enable_cutedsl_warmup", "enable_jit_warmup"}),
     "parallel_config": frozenset({
         "assigned_physical_gpu_ids", "cpu_distributed_timeout_seconds", "data_parallel_backend", "data_parallel_external_lb",
         "data_parallel_hybrid_lb", "data_parallel_master_ip", "data_parallel_master_port", "data_parallel_rank_local",
@@ -48,7 +49,7 @@ _FIELDS: dict[str, frozenset[str]] = {
         "ray_runtime_env", "ray_workers_use_nsight", "worker_cls", "worker_extension_cls",
     }),
 }  # fmt: skip
-"""Names, requests, sizes of caches, addresses."""
+"""Names, requests, sizes of caches, warm-ups, addresses."""
 
 _REPLICA_FIELDS = frozenset({"data_parallel_index", "data_parallel_rank", "data_parallel_size", "data_parallel_size_local"})
 """Replicas of a dense model hold the same weights; where experts are spread over them, these count."""

@@ -114,6 +114,7 @@ class Starts(NamedTuple):
     results: dict[str, Any]
     log: str
     record: Record
+    prepared: subprocess.CompletedProcess[str] | None = None
 
     def log_of(self, name: str) -> str:
         return self.log.partition(f"--- {name}\n")[2].partition("\n--- ")[0]
@@ -167,6 +168,20 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
         llama, strict = checkpoints.llama, {"fallback": False}
         disk, processed = {"load_format": "auto"}, {**strict, "tensors": "processed"}
         draft = {"method": "draft_model", "model": str(llama), "num_speculative_tokens": 2}
+        command = [
+            VLLM / "bin" / "wcache",
+            "preload",
+            "--json",
+            "--",
+            "vllm",
+            "serve",
+            checkpoints.qwen3,
+            "--dtype",
+            "bfloat16",
+            "--port",
+            "80",
+        ]
+        prepared = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
         plan: list[dict[str, Any]] = [
             {"name": "broken", "engine": _engine(llama), "hide": ["blake3"]},
             {"name": "llama-disk", "engine": {**_engine(llama), **disk}},
@@ -180,6 +195,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "processed-first", "engine": _engine(llama, extra=processed)},
             {"name": "processed", "engine": _engine(llama, extra=processed), "run": [sys.executable, "-c", RELEASE]},
             {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed)},
+            {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
             {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed)},
             {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
@@ -193,7 +209,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "alone", "engine": _engine(llama)},
             {"name": "alone-strict", "engine": _engine(llama, extra=strict)},
         ]
-        yield _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+        yield _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")._replace(prepared=prepared)
     finally:
         daemon.cleanup()
 
@@ -234,8 +250,20 @@ def test_what_one_engine_made_of_the_weights_the_next_one_maps(starts: Starts, m
     assert re.search(r"Mapped \d+ tensors from the weight cache daemon \(zero_copy mode\) rank=0 tier=pinned", starts.log_of(model))
 
 
+def test_what_was_prepared_is_mapped_by_the_first_start(starts: Starts, checkpoints: Checkpoints) -> None:
+    """`wcache preload -- vllm serve …`: an answer about every rank, and a residency that a start with the same configuration hits."""
+    assert starts.prepared is not None and starts.prepared.returncode == 0, starts.prepared
+    said = json.loads(starts.prepared.stdout)
+    assert (said["complete"], said["ranks"], len(said["published"]), said["mapped"]) == (True, 1, 1, 0)
+    assert said["unused"] == ["--port", "80"]
+    hit = next(event for event in starts.decided(checkpoints.qwen3) if event.residency == said["published"][0])
+    assert (hit.kind, hit.outcome) == (Kind.PROCESSED, Outcome.HIT)
+    assert [event.attach for event in starts.decided(checkpoints.qwen3) if event.launch == hit.launch] == [hit.attach]
+    assert len(starts.results["prepared"]["tokens"]) == 8
+
+
 def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkpoints: Checkpoints) -> None:
-    (mapped, _) = [event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY]
+    mapped = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
     parameters = sum(tensor.nbytes for shard in checkpoints.llama.glob("*.safetensors") for tensor in load_file(shard).values())
     assert mapped.bytes - mapped.copied_bytes == parameters
 

@@ -139,6 +139,17 @@ def test_importing_the_plugin_needs_the_standard_library_only() -> None:
     assert {name for name in foreign if not name.startswith("__editable__")} == {"wcache"}
 
 
+def test_what_records_a_broken_installation_needs_little_of_it() -> None:
+    """A12: the libraries that hash, and those that engines bring along, may be missing or broken."""
+    code = """
+import sys
+for name in ("blake3", "safetensors", "torch"):
+    sys.modules[name] = None
+import wcache.ledger.store, wcache.loader.question, wcache.loader.record, wcache.loader.vllm_options, wcache.loader.vllm_place
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 # --- the weights ------------------------------------------------------------------------------------------------------------
 
 
