@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import re
@@ -31,7 +32,8 @@ from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
 WORD = os.environ.get("WCACHE_TEST_VLLM", "")
 VLLM = (Path(__file__).resolve().parent.parent.parent / WORD).absolute()
 PROGRAM = Path(__file__).resolve().parent / "vllm_starts.py"
-START_S = 1800.0
+START_S = 900.0
+"""What all starts of one process may take together."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,6 +96,11 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
     return found
 
 
+def _patiently() -> None:
+    """What runs next has a time limit of its own, beyond the one of each test."""
+    faulthandler.cancel_dump_traceback_later()
+
+
 def _environ(daemon: DaemonProcess) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WCACHE_", "VLLM_"))}
     return {
@@ -125,6 +132,7 @@ class Starts(NamedTuple):
 
 def _run(daemon: DaemonProcess, scratch: Path, plan: list[dict[str, Any]], **environ: str) -> Starts:
     (scratch / "plan.json").write_text(json.dumps(plan))
+    _patiently()
     command = [VLLM / "bin" / "python", PROGRAM, scratch / "plan.json", scratch / "results.json"]
     done = subprocess.run(
         command,
@@ -181,6 +189,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             "--port",
             "80",
         ]
+        _patiently()
         prepared = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
         plan: list[dict[str, Any]] = [
             {"name": "broken", "engine": _engine(llama), "hide": ["blake3"]},
@@ -415,6 +424,7 @@ class Server:
     """`vllm serve`, ready to answer."""
 
     def __init__(self, daemon: DaemonProcess, checkpoint: Path, log: Path, *arguments: str) -> None:
+        _patiently()
         self.url = f"http://127.0.0.1:{(port := _free_port())}"
         self.log = log
         options = ("--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
