@@ -158,7 +158,7 @@ from wcache.core.wire.channel import Channel
 from wcache.core.wire.messages import ReleaseRequest, StatusRequest
 channel = Channel.connect(load_settings().socket_path)
 for one in channel.call(StatusRequest()).residencies:
-    if one.view.kind == "processed":
+    if one.view.kind == "processed" and one.leases:
         channel.call(ReleaseRequest(residency=one.view.residency, why="the test wants it"))
 """
 
