@@ -112,6 +112,15 @@ def test_a_miss_that_was_followed_by_a_hit_of_its_rank_is_still_told(past: Past,
     assert found["text"] == "1 of 1 ranks mapped, before that rank 0 fell back because not_resident: no such table"
 
 
+def test_a_draft_model_of_the_same_checkpoint_is_not_taken_for_its_target(past: Past, served: ev.LoadCompleted) -> None:
+    fell_back(past, launch="l-draft")
+    past.decided(ASKED, served, launch="l-draft", engine="vllm-draft")
+    with Audit(past.ledger.path) as audit:
+        found = audit.launch("l-draft")
+    assert not found["complete"]
+    assert found["text"] == "0 of 1 ranks mapped, rank 0 (vllm) fell back because not_resident: no such table"
+
+
 def test_a_summary_counts_what_an_operator_must_not_miss(past: Past, served: ev.LoadCompleted, disk_path: Path) -> None:
     past.weak_hit(disk_path / "base", served)
     past.decided(ASKED, served, mapped=False)
