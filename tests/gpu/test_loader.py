@@ -36,7 +36,7 @@ from wcache.loader import attachment_of, load_file, safe_open
 from wcache.loader.attach import Attachment, attach
 from wcache.loader.packed import Packed
 from wcache.loader.question import make_question
-from wcache.loader.safetensors_api import _Mapped
+from wcache.loader.safetensors_api import Mapped
 from wcache.loader.taken import take
 
 pytestmark = pytest.mark.gpu
@@ -254,7 +254,7 @@ class TestPacked:
         attachment = self.attachment(gpu, base, tmp_path)
         found = {}
         for name in (FIRST, SECOND):
-            source = _Mapped(attachment, str(base / name), True, f"cuda:{gpu.ordinal}")
+            source = Mapped(attachment, str(base / name), attachment, True, f"cuda:{gpu.ordinal}")
             found.update(source.get_all())
         assert_weights(found, base)
         assert all(attachment_of(tensor) is attachment for tensor in found.values() if tensor.numel())
