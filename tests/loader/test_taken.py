@@ -25,7 +25,7 @@ from wcache.loader.attachment import attachment_of
 from wcache.loader.packed import Packed
 from wcache.loader.question import make_question
 from wcache.loader.room import check_room
-from wcache.loader.safetensors_api import Slice, _Mapped
+from wcache.loader.safetensors_api import Mapped, Slice
 from wcache.loader.taken import take
 
 FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
@@ -85,7 +85,7 @@ def bits(tensor: torch.Tensor) -> bytes:
 def test_a_file_of_packed_weights_reads_as_the_file(attached: Callable[..., Attachment], base: Path, mode: str | None) -> None:
     attachment = attached(mode=mode)
     for name in (FIRST, SECOND):
-        source = _Mapped(attachment, str(base / name), True, "cpu")
+        source = Mapped(attachment, str(base / name), attachment, True, "cpu")
         with safetensors.safe_open(base / name, "pt") as reference:  # type: ignore[no-untyped-call, unused-ignore]
             assert (source.metadata, list(source.names)) == (reference.metadata(), reference.offset_keys())
             for key in reference.offset_keys():
@@ -102,11 +102,11 @@ def test_a_file_of_packed_weights_reads_as_the_file(attached: Callable[..., Atta
 def test_a_file_that_is_sharded_otherwise_finds_its_tensors(attached: Callable[..., Attachment], base: Path, disk_path: Path) -> None:
     whole = make_checkpoint(disk_path / "whole", shards=1)
     attachment = attached()
-    source = _Mapped(attachment, str(next(whole.glob("*.safetensors"))), True, "cpu")
+    source = Mapped(attachment, str(next(whole.glob("*.safetensors"))), attachment, True, "cpu")
     assert {name: bits(source.get(name)) for name in source.names} == {name: data for name, (_, _, data) in read_tensors(base).items()}
     other = make_checkpoint(disk_path / "other", {"nobody.has.this": ("U8", (4,), b"abcd")}, shards=1)
     with pytest.raises(MissingTensor, match=r"nobody\.has\.this"):
-        _Mapped(attachment, str(next(other.glob("*.safetensors"))), True, "cpu")
+        Mapped(attachment, str(next(other.glob("*.safetensors"))), attachment, True, "cpu")
 
 
 def test_copies_are_the_engines_own_and_tensors_that_share_bytes_go_on_sharing(attached: Callable[..., Attachment], base: Path) -> None:
