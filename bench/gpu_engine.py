@@ -2,9 +2,10 @@
 
     gpu_engine.py CHECKPOINT {disk|wcache|copy}
 
-A line `write` on its standard input adds one to a parameter in place, `again` computes again, the end of it ends the engine. Each answer
-is one line of JSON: tokens of a greedy answer, a digest of the first logits, how many parameters lie in the daemon's memory, seconds
-until the model was there, and what torch itself holds of the GPU's memory.
+It says `ready` once everything is imported, and builds the model at a line `go` on its standard input. A line `write` adds one to a
+parameter in place, `again` computes again, the end of the input ends the engine. Each answer is one line of JSON: tokens of a greedy
+answer, a digest of the first logits, how many parameters lie in the daemon's memory, seconds until the model was there, and what torch
+itself holds of the GPU's memory.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ def main() -> None:
     torch.zeros(1, device="cuda").add_(1)
     torch.cuda.synchronize()
     gc.collect()
+    print(json.dumps("ready"), flush=True)
+    if sys.stdin.readline().strip() != "go":
+        return
     began = time.perf_counter()
     if how == "disk":
         model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto", device_map="cuda:0")

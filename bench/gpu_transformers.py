@@ -11,6 +11,9 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,64 +37,74 @@ def main() -> int:
         sys.stderr.write(f"skipped: {why}\n")
         sys.stdout.write("[]\n" if args.json else "")
         return 0
+    if not args.json:
+        sys.stdout.write(f"{machine()}; Qwen3 layout, {args.layers} layers\n")
+    rows = []
     with tempfile.TemporaryDirectory(dir=args.dir) as scratch:
-        rows = measure(Path(scratch), args.layers)
+        for row in measure(Path(scratch), args.layers):
+            rows.append(row)
+            if not args.json:
+                sys.stdout.write(f"{row['what']:56} {row['value']!s:>12} {row['unit']:6} {row['goal']}\n")
+                sys.stdout.flush()
     if args.json:
         sys.stdout.write(json.dumps(rows) + "\n")
-        return 0
-    sys.stdout.write(f"{machine()}; Qwen3 layout, {args.layers} layers\n")
-    for row in rows:
-        sys.stdout.write(f"{row['what']:56} {row['value']!s:>12} {row['unit']:6} {row['goal']}\n")
     return 0
 
 
-def measure(scratch: Path, layers: int) -> list[dict[str, Any]]:
+def measure(scratch: Path, layers: int) -> Iterator[dict[str, Any]]:
+    """A row as soon as it is known. All engines begin at once, since importing takes longest, and build their models one after another."""
     from wcache.core.memory import cuda, nvml
 
     uuid = cuda.devices()[0].uuid
     checkpoint = scratch / "model"
+    began = time.perf_counter()
     subprocess.run([sys.executable, __file__, "--make", str(checkpoint), str(layers)], check=True)
+    yield _row("the checkpoint was made and written", round(time.perf_counter() - began, 1), "s")
 
     def used_mib() -> int:
         return nvml.memory(uuid).used_bytes >> 20
 
-    with places() as environ:
+    with places() as environ, ExitStack() as stack:
         environ["WCACHE_ON_MISS"] = "strict"
         wcache(environ, "daemon", "start")
-        empty_mib = used_mib()
-        with _Engine(environ, checkpoint, "disk") as disk:
-            reference = disk.answer()
-            engine_mib = used_mib() - empty_mib
-        loaded = json.loads(wcache(environ, "load", str(checkpoint), "--json"))
-        with _Engine(environ, checkpoint, "wcache") as fed:
-            from_host = fed.answer()
-        wcache(environ, "release", _residency(loaded))
-        loaded = json.loads(wcache(environ, "load", str(checkpoint), "--device", "cuda:0", "--json"))
-        weights_mib = used_mib() - empty_mib
-        with _Engine(environ, checkpoint, "wcache") as one:
-            first = one.answer()
-            one_mib = used_mib() - empty_mib - weights_mib
-            with _Engine(environ, checkpoint, "wcache") as two:
-                second = two.answer()
-                two_mib = used_mib() - empty_mib - weights_mib
-        with _Engine(environ, checkpoint, "copy") as own:
-            copied = own.answer()
-            copied_mib = used_mib() - empty_mib
-        return [
-            _row("model from disk (page cache)", round(reference["seconds"], 3), "s"),
-            _row("model on mapped GPU memory", round(first["seconds"], 3), "s"),
-            _row("model fed from host memory", round(from_host["seconds"], 3), "s"),
-            _row("parameters in the daemon's memory", f"{first['mapped']} of {first['parameters']}", "", "all"),
-            _row("logits and greedy tokens equal: mapped", _equal(reference, first), "", "yes"),
-            _row("logits and greedy tokens equal: a second engine", _equal(reference, second), "", "yes"),
-            _row("logits and greedy tokens equal: fed from host", _equal(reference, from_host), "", "yes"),
-            _row("logits and greedy tokens equal: mode copy", _equal(reference, copied), "", "yes"),
-            _row("GPU memory: the resident weights", weights_mib, "MiB"),
-            _row("GPU memory: an engine from disk", engine_mib, "MiB"),
-            _row("GPU memory: one mapped engine beside the weights", one_mib, "MiB"),
-            _row("GPU memory: two mapped engines beside the weights", two_mib, "MiB", "two small ones"),
-            _row("GPU memory: an engine in mode copy, weights released", copied_mib, "MiB", "as from disk"),
-        ]
+        disk, fed, one, two, own = (
+            stack.enter_context(_Engine(environ, checkpoint, how)) for how in ("disk", "wcache", "wcache", "wcache", "copy")
+        )
+
+        def build(engine: _Engine) -> tuple[dict[str, Any], int]:
+            before_mib = used_mib()
+            answer = engine.do("go")
+            return answer, used_mib() - before_mib
+
+        began = time.perf_counter()
+        on_host = json.loads(wcache(environ, "load", str(checkpoint), "--json"))
+        yield _row("wcache load into host memory", round(time.perf_counter() - began, 1), "s")
+        for engine in (disk, fed, one, two, own):
+            engine.answer()
+        reference, disk_mib = build(disk)
+        yield _row("model from disk (page cache)", round(reference["seconds"], 3), "s")
+        yield _row("GPU memory: that engine", disk_mib, "MiB")
+        disk.close()
+        answer, _ = build(fed)
+        yield _row("model fed from host memory", round(answer["seconds"], 3), "s")
+        yield _row("logits and greedy tokens equal", _equal(reference, answer), "", "yes")
+        fed.close()
+        wcache(environ, "release", _residency(on_host))
+        began, before_mib = time.perf_counter(), used_mib()
+        wcache(environ, "load", str(checkpoint), "--device", "cuda:0")
+        yield _row("wcache load onto the GPU", round(time.perf_counter() - began, 1), "s")
+        yield _row("GPU memory: the resident weights", used_mib() - before_mib, "MiB")
+        for engine, what in ((one, "model on mapped GPU memory"), (two, "a second engine on the same memory")):
+            answer, more_mib = build(engine)
+            yield _row(what, round(answer["seconds"], 3), "s")
+            yield _row("parameters in the daemon's memory", f"{answer['mapped']} of {answer['parameters']}", "", "all")
+            yield _row("logits and greedy tokens equal", _equal(reference, answer), "", "yes")
+            yield _row("GPU memory: that engine beside the weights", more_mib, "MiB", "small")
+            engine.close()
+        answer, more_mib = build(own)
+        yield _row("model in mode copy", round(answer["seconds"], 3), "s")
+        yield _row("logits and greedy tokens equal", _equal(reference, answer), "", "yes")
+        yield _row("GPU memory: what it added after the release", more_mib, "MiB", "about 0")
 
 
 def _residency(loaded: Any) -> str:
@@ -124,18 +137,20 @@ class _Engine:
             [sys.executable, str(ENGINE), str(checkpoint), how], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def answer(self) -> dict[str, Any]:
-        if self._process.stdout is None:
-            raise AssertionError
-        found: dict[str, Any] = json.loads(self._process.stdout.readline() or '{"error": "the engine failed"}')
-        if "error" in found:
+    def answer(self) -> Any:
+        found = json.loads((self._process.stdout.readline() if self._process.stdout else "") or '{"error": "the engine failed"}')
+        if isinstance(found, dict) and "error" in found:
             raise RuntimeError(found["error"])
         return found
 
-    def __enter__(self) -> _Engine:
-        return self
+    def do(self, what: str) -> Any:
+        if self._process.stdin is not None:
+            self._process.stdin.write(what + "\n")
+            self._process.stdin.flush()
+        return self.answer()
 
-    def __exit__(self, *exc: object) -> None:
+    def close(self) -> None:
+        """Returns when it has ended."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -143,6 +158,12 @@ class _Engine:
         finally:
             self._process.kill()
             self._process.wait()
+
+    def __enter__(self) -> _Engine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 def _no_transformers() -> str:

@@ -19,6 +19,8 @@ _NOWHERE = "meta"  # torch's device without memory: whatever is moved there was 
 def named_device(device: object) -> str:
     """What a person, or torch, calls a device, as one word: `cpu`, `cuda:1`, a UUID. None is the host, a number is that GPU's."""
     text = str(device if device is not None else HOST).strip()
+    if text.isdecimal():
+        return f"cuda:{text}"
     return HOST if text.split(":", 1)[0] in (HOST, _NOWHERE) else text
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wcache.core.checkpoint.header import TensorEntry
-from wcache.core.memory.cuda import call, current
+from wcache.core.memory.cuda import call, current, driver
 from wcache.core.memory.packing import Placement, aligned
 from wcache.core.memory.upload import Ring
 from wcache.core.memory.views import block_tensors
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
     from wcache.core.memory.cuda import Device
 
-# The ring is small: pinning takes time, and what fits a core's cache is fetched from there, not from memory again.
-CHUNK_BYTES = 2 << 20
+CHUNK_BYTES = 4 << 20  # smaller ones wait for the interpreter's lock, larger ones fall out of the cores' caches and take longer to pin
 THREADS_MAX = 16
-_CHUNKS = 2  # a thread: one is filled while the GPU fetches the other; the ring has 32 at most
+_SLOTS = 2  # a thread: one is filled while the GPU fetches the other
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: torch's default stream is not waited for
-_EVENT = 3  # CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING: who waits leaves its core to a thread that reads
 
 
 class Piece(NamedTuple):
@@ -131,94 +129,77 @@ def _chunks(fd: int, copies: Sequence[tuple[int, int, int]], chunk_bytes: int) -
 
 
 def read_chunk(chunk: Chunk, into: memoryview) -> None:
-    """Fills the beginning of `into`. Raises MappingFailed where the file ends before that: it is not the one that was checked."""
+    """Fills the beginning of `into`. Raises MappingFailed where the file ends before that (it is not the one that was checked) or cannot
+    be read."""
     done = 0
     while done < chunk.size_bytes:
-        count = os.preadv(chunk.fd, [into[done : chunk.size_bytes]], chunk.begin + done)
+        try:
+            count = os.preadv(chunk.fd, [into[done : chunk.size_bytes]], chunk.begin + done)
+        except OSError as error:
+            raise MappingFailed(f"a shard cannot be read at {chunk.begin + done}: {error.strerror}") from error
         if not count:
             raise MappingFailed(f"a shard ends at {chunk.begin + done}, before its last tensor")
         done += count
 
 
 class _Transfer:
-    """Threads that take the chunks in turn. The first error ends all of them, and is raised when they have ended."""
+    """Threads, each with every so-manieth chunk and with pinned memory of its own. The first error ends all of them, and is raised when
+    they have ended.
+
+    What a thread does for a chunk under the interpreter's lock is little, and chunks are large enough for it not to matter.
+    """
 
     def __init__(self, device: Device, address: int, chunks: Sequence[Chunk]) -> None:
         self._device = device
         self._address = address
-        self._chunks = iter(chunks)
+        self._chunks = chunks
         self._room_bytes = max((chunk.size_bytes for chunk in chunks), default=0)
-        self._threads = min(THREADS_MAX, len(os.sched_getaffinity(0)), len(chunks))
-        self._lock = threading.Lock()
         self._errors: list[BaseException] = []
 
     def run(self) -> None:
-        if not self._threads:
-            return
-        ring = Ring(self._threads * _CHUNKS, self._room_bytes)
-        try:
-            ring.register(self._device)
-            turns = [range(first, first + _CHUNKS) for first in range(0, ring.slots, _CHUNKS)]
-            threads = [threading.Thread(target=self._work, args=(ring, slots), name="wcache-host-tier") for slots in turns]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            ring.close()
+        count = min(THREADS_MAX, len(os.sched_getaffinity(0)), len(self._chunks))
+        shares = [self._chunks[first::count] for first in range(count)]
+        threads = [threading.Thread(target=self._work, args=(share,), name="wcache-host-tier") for share in shares]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         if self._errors:
             raise self._errors[0]
 
-    def _next(self) -> Chunk | None:
-        with self._lock:
-            return None if self._errors else next(self._chunks, None)
-
-    def _work(self, ring: Ring, slots: range) -> None:
+    def _work(self, chunks: Sequence[Chunk]) -> None:
+        ring = Ring(_SLOTS, self._room_bytes)
         try:
+            ring.register(self._device)
             with current(self._device):
-                stream = call("cuStreamCreate", _NON_BLOCKING)
-                try:
-                    self._send([_Slot(ring.slot(slot), ring.address + slot * self._room_bytes) for slot in slots], stream)
-                except BaseException as error:
-                    self._errors.append(error)  # before the clean-up can fail for the same reason
-                    raise
-                finally:
-                    call("cuStreamSynchronize", stream, where=str(self._device))  # what is under way must not lose its source
-                    call("cuStreamDestroy", stream)
+                self._send(chunks, ring)
         except BaseException as error:
             self._errors.append(error)
-
-    def _send(self, slots: list[_Slot], stream: Any) -> None:
-        try:
-            turn = 0
-            while (chunk := self._next()) is not None:
-                slots[turn].send(chunk, self._address, stream)
-                turn = (turn + 1) % len(slots)
         finally:
-            for slot in slots:
-                slot.close()
+            ring.close()
 
+    def _send(self, chunks: Sequence[Chunk], ring: Ring) -> None:
+        """A stream for each slot: when it is empty, the slot may be filled again."""
+        copy, wait = driver().cuMemcpyHtoDAsync, driver().cuStreamSynchronize
+        slots = [(ring.slot(number), ring.address + number * self._room_bytes) for number in range(_SLOTS)]
+        streams = [call("cuStreamCreate", _NON_BLOCKING) for _ in slots]
+        try:
+            for number, chunk in enumerate(chunks):
+                if self._errors:
+                    return
+                view, source = slots[number % _SLOTS]
+                stream = streams[number % _SLOTS]
+                self._check(wait(stream))
+                read_chunk(chunk, view)
+                for piece in chunk.pieces:
+                    self._check(copy(self._address + piece.target_bytes, source + piece.offset_bytes, piece.size_bytes, stream))
+            for stream in streams:
+                self._check(wait(stream))
+        finally:
+            for stream in streams:
+                wait(stream)  # what is under way must not lose its source; whatever failed is raised already
+                driver().cuStreamDestroy(stream)
 
-class _Slot:
-    """Pinned memory for one chunk, which the GPU reads by itself, and the event that says when it has."""
-
-    def __init__(self, view: memoryview, address: int) -> None:
-        self._view = view
-        self._address = address
-        self._event: Any = call("cuEventCreate", _EVENT)
-        self._sent = False
-
-    def send(self, chunk: Chunk, base: int, stream: Any) -> None:
-        if self._sent:
-            call("cuEventSynchronize", self._event)
-        read_chunk(chunk, self._view)
-        for piece in chunk.pieces:
-            call("cuMemcpyHtoDAsync", base + piece.target_bytes, self._address + piece.offset_bytes, piece.size_bytes, stream)
-        call("cuEventRecord", self._event, stream)
-        self._sent = True
-
-    def close(self) -> None:
-        """Once the GPU has fetched what was sent last."""
-        if self._sent:
-            call("cuEventSynchronize", self._event)
-        call("cuEventDestroy", self._event)
+    def _check(self, answer: Any) -> None:
+        if answer[0]:
+            raise MappingFailed(f"copying to the GPU failed: {answer[0].name}", where=str(self._device), detail=answer[0].name)

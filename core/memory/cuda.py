@@ -78,8 +78,10 @@ def call(function: str, *arguments: Any, where: str = "") -> Any:
     return None if not values else values[0] if len(values) == 1 else tuple(values)
 
 
+@functools.cache
 def devices() -> tuple[Device, ...]:
-    """The GPUs that this process sees (CUDA_VISIBLE_DEVICES), in CUDA's order. Raises Unsupported, MappingFailed."""
+    """The GPUs that this process sees (CUDA_VISIBLE_DEVICES as it was at the first call), in CUDA's order. Raises Unsupported,
+    MappingFailed."""
     found = []
     for ordinal in range(call("cuDeviceGetCount")):
         handle = call("cuDeviceGet", ordinal)

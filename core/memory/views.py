@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -84,11 +86,9 @@ def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[
     One operation for each run of tensors of one form at equal distances (as `packing.pack` lays out the layers of a model): an engine
     waits for this, and a view of its own costs each tensor ten times as much."""
     places = list(placements)
-    end = whole.numel()
+    by_name = {place.name: place for place in places}
     alike: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[Placement]] = {}
-    by_name: dict[str, Placement] = {}
     for place in places:
-        by_name[place.name] = place
         owner = by_name.get(place.same_as) if place.same_as else None
         if owner is None or (owner.shape, owner.strides, owner.dtype) != (place.shape, place.strides, place.dtype):
             alike.setdefault((place.dtype, place.shape, place.strides), []).append(place)
@@ -99,35 +99,45 @@ def block_tensors(whole: torch.Tensor, placements: Iterable[Placement]) -> dict[
             shape, strides, item_bytes, size_bytes = _layout(dtype, named_shape, named_strides)
         except Unsupported as error:
             raise Unsupported(error.what, where=group[0].name, remedy=error.remedy) from None
+        _check(group, size_bytes, item_bytes, whole.numel())
         if dtype not in typed:
-            typed[dtype] = whole[: end - end % item_bytes].view(torch_dtype(dtype))
-        for place in group:
-            offset_bytes = place.offset_bytes
-            if size_bytes != place.size_bytes or offset_bytes % item_bytes or offset_bytes < 0 or offset_bytes + size_bytes > end:
-                check_inside([place], end)
-                raise MappingFailed(
-                    f"{dtype} {list(place.shape)} does not fit {place.size_bytes} bytes at {offset_bytes}", where=place.name
-                )
+            typed[dtype] = whole[: whole.numel() - whole.numel() % item_bytes].view(torch_dtype(dtype))
         for run, step_bytes in _runs(group):
             first = run[0].offset_bytes // item_bytes
             views = typed[dtype].as_strided((len(run), *shape), (step_bytes // item_bytes, *strides), first).unbind(0)
-            found.update(zip((place.name for place in run), views, strict=True))
+            found.update(zip([place.name for place in run], views, strict=True))
     return {place.name: found[place.name] if place.name in found else found[place.same_as] for place in places}
+
+
+def _check(group: list[Placement], size_bytes: int, item_bytes: int, end: int) -> None:
+    """Raises MappingFailed for a place of that form that is not inside, is misaligned, or has another size."""
+    offsets = [place.offset_bytes for place in group]
+    inside = {place.size_bytes for place in group} == {size_bytes} and min(offsets) >= 0 and max(offsets) + size_bytes <= end
+    if inside and not any(offset % item_bytes for offset in offsets):
+        return
+    for place in group:
+        check_inside([place], end)
+        if place.size_bytes != size_bytes or place.offset_bytes % item_bytes:
+            raise MappingFailed(
+                f"{place.dtype} {list(place.shape)} does not fit {place.size_bytes} bytes at {place.offset_bytes}", where=place.name
+            )
 
 
 def _runs(group: list[Placement]) -> Iterator[tuple[list[Placement], int]]:
     """(places at equal distances, that distance in bytes), in order of their offsets."""
-    ordered = sorted(group, key=lambda place: place.offset_bytes)
-    run, step_bytes = ordered[:1], 0
-    for place in ordered[1:]:
-        distance = place.offset_bytes - run[-1].offset_bytes
-        if len(run) > 1 and distance != step_bytes:
-            yield run, step_bytes
-            run = [place]
-        else:
-            run.append(place)
-            step_bytes = distance
-    yield run, step_bytes if len(run) > 1 else 0
+    ordered = sorted(group, key=_offset)
+    offsets = [place.offset_bytes for place in ordered]
+    steps = [later - earlier for earlier, later in pairwise(offsets)]
+    begin = 0
+    while begin < len(ordered):
+        end = begin + 1
+        while end < len(ordered) and steps[end - 1] == steps[begin]:
+            end += 1
+        yield ordered[begin:end], steps[begin] if end - begin > 1 else 0
+        begin = end
+
+
+_offset = attrgetter("offset_bytes")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -26,7 +26,8 @@ PLATFORMS = {"xpu:0": "XPU", "mps": "macOS", "hip:1": "ROCm", "rocm": "ROCm", "n
 @pytest.mark.parametrize(
     ("device", "word"),
     [
-        ("cpu", "cpu"), (None, "cpu"), (torch.device("cpu"), "cpu"), ("cpu:0", "cpu"), ("meta", "cpu"), (0, "0"), ("cuda", "cuda"),
+        ("cpu", "cpu"), (None, "cpu"), (torch.device("cpu"), "cpu"), ("cpu:0", "cpu"), ("meta", "cpu"), (0, "cuda:0"),
+        ("1", "cuda:1"), ("cuda", "cuda"),
         (torch.device("cuda", 1), "cuda:1"), ("GPU-12ab", "GPU-12ab"),
     ],
 )  # fmt: skip
