@@ -73,6 +73,7 @@ def loader_class() -> type:
         def _load_processed(self, vllm_config: Any, model_config: Any, prefix: str) -> Any:
             from wcache.loader.vllm_processed import Processed, plain_layout
 
+            refuse_sleep(model_config)
             processed = Processed(self._options.settings, vllm_config, model_config, prefix)
             model = processed.attached()
             if model is None:
@@ -86,10 +87,16 @@ def loader_class() -> type:
                 super().load_weights(model, model_config)
 
         def get_all_weights(self, model_config: Any, model: Any) -> Iterator[Any]:
+            """Outside of a load this is a reload: vLLM asks a new loader for the tensors and for nothing else. It empties the model once it
+            has them, so what cannot be reloaded is refused before."""
             if self._weights is not None:
-                yield from super().get_all_weights(model_config, model)
-                return
-            with _told(), self._attaching(model, model_config):  # a reload: vLLM asks a new loader for the tensors and for nothing else
+                return super().get_all_weights(model_config, model)  # type: ignore[no-any-return, unused-ignore]
+            with _told():
+                refuse_reload(self._options)
+            return self._reloaded(model_config, model)
+
+        def _reloaded(self, model_config: Any, model: Any) -> Iterator[Any]:
+            with _told(), self._attaching(model, model_config):
                 yield from super().get_all_weights(model_config, model)
 
         def _prepare_weights(
@@ -127,6 +134,22 @@ def loader_class() -> type:
                 self._weights, self._settled = None, self._weights
 
     return WcacheModelLoader
+
+
+def refuse_sleep(model_config: Any) -> None:
+    """Of an engine that maps processed tensors. Raises Unsupported."""
+    from wcache.core.model.errors import Unsupported
+
+    if model_config.enable_sleep_mode:
+        raise Unsupported("sleep mode gives up memory that is vLLM's own, and mapped tensors are not", remedy="use tensors=raw")
+
+
+def refuse_reload(options: Any) -> None:
+    """As `refuse_sleep`, of vLLM's reload_weights."""
+    from wcache.core.model.errors import Unsupported
+
+    if options.tensors != "raw":
+        raise Unsupported("processed tensors are mapped and cannot be loaded anew", where="reload_weights", remedy="use tensors=raw")
 
 
 def _log_as_vllm_does() -> None:

@@ -206,7 +206,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed)},
             {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
-            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed)},
+            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "reload": True},
             {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
             {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
             {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
@@ -243,6 +243,7 @@ def test_another_dtype_is_a_copy_of_the_same_weights(starts: Starts, checkpoints
 
 def test_weights_are_loaded_anew_by_a_second_attach(starts: Starts, checkpoints: Checkpoints) -> None:
     """vLLM's reload_weights: the same answer, and a decision of its own."""
+    assert "refused" not in starts.results["llama"]
     assert starts.results["llama"]["again"] == {name: starts.results["llama"][name] for name in ("tokens", "logprobs")}
     assert starts.log_of("llama").count("Mapped ") == 2
 
@@ -252,7 +253,7 @@ def test_what_one_engine_made_of_the_weights_the_next_one_maps(starts: Starts, m
     """A6, A7: both compute with one kernel, so their answers are equal; that of the disk, with another one, agrees in float32."""
     first, second = starts.results[f"{model}-first"], starts.results[model]
     assert first.get("tokens") == starts.results[disk]["tokens"], first
-    assert {**second, "run": None} == {**first, "run": None}
+    assert [second[part] for part in ("tokens", "logprobs")] == [first[part] for part in ("tokens", "logprobs")]
     for token, value in starts.results[disk]["logprobs"].items():
         assert second["logprobs"][token] == pytest.approx(value, abs=1e-4)
     assert re.search(r"Published \d+ processed tensors as r-\w+ for the next start, proven lineage", starts.log_of(f"{model}-first"))
@@ -297,6 +298,12 @@ def test_what_vllm_cannot_take_processed_is_not_published_and_the_layer_is_named
     assert len(starts.results["processed-int8"]["tokens"]) == 8
     line = r"Nothing was published for the next start: model\.layers\.0\.\S+: vLLM cannot take processed tensors of CompressedTensors"
     assert re.search(line, starts.log_of("processed-int8"))
+
+
+def test_mapped_tensors_are_not_loaded_anew_and_the_engine_answers_on(starts: Starts) -> None:
+    """vLLM's reload_weights is refused before it has touched the model."""
+    assert "Unsupported: reload_weights: processed tensors are mapped" in starts.results["tied"]["refused"]
+    assert starts.results["tied"]["again"] == {name: starts.results["tied"][name] for name in ("tokens", "logprobs")}
 
 
 def test_a_draft_model_is_told_from_its_target(starts: Starts, checkpoints: Checkpoints) -> None:

@@ -5,7 +5,8 @@
 PLAN is a JSON list of steps: {"name": …, "engine": {arguments of vllm.LLM}} and, where a step needs them, "hide" (modules that cannot be
 imported meanwhile), "run" (a command to run while the engine is up), "reload" (load the weights anew and answer again) and "kill" (pids
 that get SIGKILL, then answer again).
-OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "again" and "run", or {"error"}.
+OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "again", "run" and "refused" (why it could
+not be loaded anew), or {"error"}.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def start(step: dict[str, Any]) -> dict[str, Any]:
             done = subprocess.run(step["run"], capture_output=True, text=True, check=False)
             found["run"] = {"code": done.returncode, "output": done.stdout + done.stderr}
         if step.get("reload"):
-            engine.collective_rpc("reload_weights")
+            try:
+                engine.collective_rpc("reload_weights")
+            except Exception as error:
+                found["refused"] = f"{type(error).__name__}: {error}"
             found["again"] = answer(engine)
         if step.get("kill"):
             for word in (signal.SIGSTOP, signal.SIGKILL):  # all at once: each of them would have the other replaced

@@ -25,6 +25,7 @@ from wcache.core.model.vocabulary import Mode, Outcome, Reason
 from wcache.core.settings import Settings
 from wcache.loader.question import make_question
 from wcache.loader.record import record_refusal
+from wcache.loader.vllm import refuse_reload, refuse_sleep
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_options import parse_options
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
@@ -244,6 +245,18 @@ def test_an_environment_in_which_wcache_is_broken_is_on_record(settings: Setting
     decided = record.last(AttachDecided)
     assert (decided.outcome, decided.reason, decided.launch) == (Outcome.FALLBACK, Reason.UNSUPPORTED, "l-broken")
     assert record.last(FallbackFailed).code == "unsupported"
+
+
+# --- what processed tensors cannot do ---------------------------------------------------------------------------------------
+
+
+def test_sleep_and_reload_are_refused_where_tensors_are_mapped_and_never_half_done() -> None:
+    refuse_sleep(SimpleNamespace(enable_sleep_mode=False))
+    with pytest.raises(Unsupported, match="sleep mode"):
+        refuse_sleep(SimpleNamespace(enable_sleep_mode=True))
+    refuse_reload(parse_options({}))
+    with pytest.raises(Unsupported, match="reload_weights"):
+        refuse_reload(parse_options({"tensors": "processed"}))
 
 
 # --- the key of processed tensors -------------------------------------------------------------------------------------------
