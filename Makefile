@@ -1,7 +1,7 @@
 # The five verbs. Each makes what it needs: a Python >= 3.10 with its venv module and make are enough to begin.
 #
 #   make demo    a real model, a daemon, hits, a refused twin, a wrong hit on purpose and its proof
-#   make test    every test, with real daemons and real models
+#   make test    every test, with real daemons, real models and a vLLM on the CPU (VLLM_VENV= leaves the vLLM out)
 #   make test-gpu   what needs an NVIDIA GPU; skipped where there is none (PYTHON_GPU= a Python that has torch with CUDA)
 #   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
@@ -36,11 +36,23 @@ $(VENV)/.%: pyproject.toml constraints-dev.txt $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --constraint constraints-dev.txt --editable . --group $*
 	@touch $@
 
+# A vLLM for the CPU; its tests are skipped where there is none.
+VLLM_VENV ?= .venv-vllm
+
+$(VLLM_VENV)/.built: constraints-vllm.txt tests/support/vllm_environment.py | $(VENV)/.dev
+	@echo "installing a vLLM for the CPU into $(VLLM_VENV) (once)"
+	$(BIN)/python tests/support/vllm_environment.py $(VLLM_VENV)
+	@touch $@
+
+$(VLLM_VENV)/.wcache: pyproject.toml $(VLLM_VENV)/.built
+	$(VLLM_VENV)/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
 demo: $(VENV)/.demo
 	@$(BIN)/python demo/run.py
 
-test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.dev $(if $(VLLM_VENV),$(VLLM_VENV)/.wcache)
+	WCACHE_TEST_VLLM=$(VLLM_VENV) $(BIN)/python -m pytest $(ARGS)
 
 # A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.
 test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)
@@ -78,4 +90,4 @@ fuzz: $(VENV)/.dev $(VENV)/.fuzz
 	$(BIN)/python fuzz/fuzz_wire.py -runs=$(RUNS)
 
 clean:
-	rm -rf $(VENV) demo-run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) demo-run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

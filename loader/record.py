@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from wcache.core.model import decide as model
 from wcache.core.model.decide import Decision, Request
 from wcache.core.model.errors import IllegalTransition, LedgerError, WcacheError
-from wcache.core.model.events import AttachDecided, AttachRedecided, Event, Peer
-from wcache.core.model.vocabulary import Reason
+from wcache.core.model.events import AttachDecided, AttachRedecided, Event, FallbackFailed, Peer
+from wcache.core.model.vocabulary import Outcome, Reason
 from wcache.core.settings import Settings
 from wcache.loader import log
 from wcache.loader.question import Question
@@ -53,6 +56,16 @@ def record_event(event: Event, event_id: str, settings: Settings) -> int | None:
         return _append(event, event_id, settings)
     except IllegalTransition:
         return None
+
+
+def record_refusal(question: Question, settings: Settings, problem: WcacheError) -> None:
+    """An attach that could not even be asked for, and its end: the process that needed the weights does not start."""
+    request = msgspec.structs.replace(question.request(), obstacle=Reason.UNSUPPORTED, obstacle_detail=str(problem))
+    decision = model.decide((), (), request, settings.policy, time.time_ns())
+    attach = "a-" + secrets.token_hex(8)
+    record_miss(decided_event(attach, question, request, decision, settings), settings)
+    if decision.outcome is Outcome.FALLBACK:
+        record_event(FallbackFailed(attach=attach, code=problem.code, message=str(problem), idle_bytes=0), new_event_id(), settings)
 
 
 def _append(event: Event, event_id: str, settings: Settings) -> int | None:

@@ -1,0 +1,60 @@
+"""The keys of vLLM's `--model-loader-extra-config` for the load format `wcache`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from wcache.core.model.errors import UsageError
+from wcache.core.model.policy import Policy
+from wcache.core.settings import Settings, load_settings
+
+_OWN = ("tensors", "fallback", "mode", "socket_dir")
+_DISK = ("enable_multithread_load", "num_threads", "enable_weights_track")
+"""Keys of vLLM's own loader, handed on to it: it reads the shards, from memory or from disk."""
+_SETTINGS = ("runtime_dir", "state_dir", "ledger", "daemon_uid", *Policy.__struct_fields__)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """`disk` is what vLLM's own loader is given."""
+
+    settings: Settings
+    tensors: Literal["raw"] = "raw"
+    disk: dict[str, Any] = {}
+
+
+def parse_options(extra: object) -> Options:
+    """Raises UsageError naming the first key that is unknown, contradicts another, or has a value that cannot be meant.
+
+    `fallback` and `socket_dir` are what operators of other weight caches write for `on_miss` and `runtime_dir`.
+    """
+    if not isinstance(extra, Mapping):
+        raise UsageError(f"the extra config is {type(extra).__name__}, not a JSON object", where="model_loader_extra_config")
+    for key in extra:
+        if key not in (*_OWN, *_SETTINGS, *_DISK):
+            raise _refused(str(key), "is no key of the load format wcache", f"known: {', '.join((*_OWN, *_SETTINGS, *_DISK))}")
+    tensors = extra.get("tensors", "raw")
+    if tensors != "raw":
+        raise _refused("tensors", f"is {tensors!r}", "it must be raw")
+    mode = extra.get("mode", "copy")
+    if mode != "copy":
+        raise _refused("mode", f"is {mode!r}", "it must be copy: vLLM copies raw tensors into its own layout")
+    words = {name: extra[name] for name in _SETTINGS if name in extra}
+    if "fallback" in extra:
+        if not isinstance(extra["fallback"], bool):
+            raise _refused("fallback", f"is {extra['fallback']!r}", "it must be true or false")
+        _add(words, "on_miss", "fallback" if extra["fallback"] else "strict", "fallback")
+    if "socket_dir" in extra:
+        _add(words, "runtime_dir", extra["socket_dir"], "socket_dir")
+    return Options(settings=load_settings(**words), disk={key: extra[key] for key in _DISK if key in extra})
+
+
+def _add(words: dict[str, Any], name: str, value: object, key: str) -> None:
+    if words.setdefault(name, value) != value:
+        raise _refused(key, f"says {name} = {value!r}, and {name} is {words[name]!r}", f"give one of {key} and {name}")
+
+
+def _refused(key: str, what: str, remedy: str) -> UsageError:
+    return UsageError(f"{key} {what}", where="model_loader_extra_config", remedy=remedy)

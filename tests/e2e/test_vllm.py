@@ -1,0 +1,392 @@
+"""The plugin in a real vLLM on the CPU: the same answers as from disk, every rank's decision on record, and what ends a start.
+
+`.venv-vllm` is built by `make test`, which says so to this module by WCACHE_TEST_VLLM; without that word the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from support.daemon import DaemonProcess, wait_until
+from support.ledgers import Record
+
+from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, MapCompleted
+from wcache.core.model.vocabulary import Mode, Outcome, Reason
+
+WORD = os.environ.get("WCACHE_TEST_VLLM", "")
+VLLM = (Path(__file__).resolve().parent.parent.parent / WORD).absolute()
+PROGRAM = Path(__file__).resolve().parent / "vllm_starts.py"
+START_S = 1800.0
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not WORD, reason="needs a vLLM: `make test` builds one and sets WCACHE_TEST_VLLM to its environment"),
+]
+
+
+class Checkpoints(NamedTuple):
+    llama: Path
+    twin: Path
+    qwen3: Path
+    int8: Path
+    incomplete: Path
+
+
+def _int8(source: Path, target: Path) -> None:
+    """The same model as compressed-tensors keeps it: int8 weights with a scale for each row, activations quantized as they come."""
+    tensors = {name: tensor for shard in sorted(source.glob("*.safetensors")) for name, tensor in load_file(shard).items()}
+    for name in [name for name in tensors if name.endswith("_proj.weight")]:
+        scale = tensors[name].abs().amax(1, keepdim=True) / 127
+        tensors[name] = torch.round(tensors[name] / scale).to(torch.int8)
+        tensors[f"{name}_scale"] = scale
+    target.mkdir()
+    save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
+    of_eight_bits = {"num_bits": 8, "type": "int", "symmetric": True}
+    group = {
+        "targets": ["Linear"],
+        "weights": {**of_eight_bits, "strategy": "channel", "dynamic": False},
+        "input_activations": {**of_eight_bits, "strategy": "token", "dynamic": True},
+    }
+    quantization = {
+        "quant_method": "compressed-tensors",
+        "format": "int-quantized",
+        "quantization_status": "compressed",
+        "ignore": ["lm_head"],
+        "config_groups": {"group_0": group},
+    }
+    config = json.loads((source / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps({**config, "quantization_config": quantization}))
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
+    """Random models, small, with a spread that makes their answers differ."""
+    place = tmp_path_factory.mktemp("vllm")
+    found = Checkpoints(*(place / name for name in Checkpoints._fields))
+    sizes: dict[str, Any] = {
+        "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 64, "vocab_size": 512, "max_position_embeddings": 512, "initializer_range": 0.3,
+    }  # fmt: skip
+    for seed, target in enumerate((found.llama, found.twin)):
+        torch.manual_seed(seed)
+        transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).save_pretrained(target, max_shard_size="2MB")
+    transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, tie_word_embeddings=True)).save_pretrained(found.qwen3)
+    _int8(found.llama, found.int8)
+    shutil.copytree(found.qwen3, found.incomplete)
+    tensors = load_file(found.qwen3 / "model.safetensors")
+    del tensors["model.layers.1.input_layernorm.weight"]
+    save_file(tensors, found.incomplete / "model.safetensors", metadata={"format": "pt"})
+    return found
+
+
+def _environ(daemon: DaemonProcess) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WCACHE_", "VLLM_"))}
+    return {
+        **kept,
+        **daemon.env,
+        "WCACHE_CONFIG": os.devnull,
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_CACHE_ROOT": str(VLLM / "cache"),
+    }
+
+
+class Starts(NamedTuple):
+    """What the engines answered, what they logged, and the ledger."""
+
+    results: dict[str, Any]
+    log: str
+    record: Record
+
+    def log_of(self, name: str) -> str:
+        return self.log.partition(f"--- {name}\n")[2].partition("\n--- ")[0]
+
+    def decided(self, checkpoint: Path) -> list[AttachDecided]:
+        return [event for event in self.record.of(AttachDecided) if event.asked.spelling == str(checkpoint)]
+
+
+def _run(daemon: DaemonProcess, scratch: Path, plan: list[dict[str, Any]], **environ: str) -> Starts:
+    (scratch / "plan.json").write_text(json.dumps(plan))
+    command = [VLLM / "bin" / "python", PROGRAM, scratch / "plan.json", scratch / "results.json"]
+    done = subprocess.run(
+        command,
+        env={**_environ(daemon), **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return Starts(json.loads((scratch / "results.json").read_text()), done.stdout, Record(daemon.settings))
+
+
+def _engine(checkpoint: Path, dtype: str = "float32", extra: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"model": str(checkpoint), "dtype": dtype, "load_format": "wcache", "model_loader_extra_config": extra or {}, **more}
+
+
+# --- one process, many starts -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
+    """All starts of one rank, in one process, since most of a start's time is spent before vLLM looks at a model."""
+    daemon = DaemonProcess(tmp_path_factory.mktemp("vllm-state"))
+    try:
+        daemon.start()
+        for checkpoint in (checkpoints.llama, checkpoints.qwen3, checkpoints.int8, checkpoints.incomplete):
+            daemon.load(checkpoint)
+        llama, strict = checkpoints.llama, {"fallback": False}
+        disk = {"load_format": "auto"}
+        draft = {"method": "draft_model", "model": str(llama), "num_speculative_tokens": 2}
+        plan: list[dict[str, Any]] = [
+            {"name": "broken", "engine": _engine(llama), "hide": ["blake3"]},
+            {"name": "llama-disk", "engine": {**_engine(llama), **disk}},
+            {"name": "llama", "engine": _engine(llama, extra=strict), "reload": True},
+            {"name": "half-disk", "engine": {**_engine(llama, "bfloat16"), **disk}},
+            {"name": "half", "engine": _engine(llama, "bfloat16", strict)},
+            {"name": "qwen3-disk", "engine": {**_engine(checkpoints.qwen3), **disk}},
+            {"name": "qwen3", "engine": _engine(checkpoints.qwen3, extra=strict)},
+            {"name": "int8-disk", "engine": {**_engine(checkpoints.int8, "bfloat16"), **disk}},
+            {"name": "int8", "engine": _engine(checkpoints.int8, "bfloat16", strict)},
+            {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
+            {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
+            {"name": "twin-disk", "engine": {**_engine(checkpoints.twin), **disk}},
+            {"name": "twin", "engine": _engine(checkpoints.twin)},
+            {"name": "twin-strict", "engine": _engine(checkpoints.twin, extra=strict)},
+            {"name": "wrong-key", "engine": _engine(llama, extra={"falback": False})},
+            {"name": "killed", "engine": _engine(llama, extra=strict), "kill": [daemon.vault_pid, daemon.pid]},
+            {"name": "alone", "engine": _engine(llama)},
+            {"name": "alone-strict", "engine": _engine(llama, extra=strict)},
+        ]
+        yield _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    finally:
+        daemon.cleanup()
+
+
+@pytest.mark.parametrize("model", ["llama", "half", "qwen3", "int8"])
+def test_the_answer_is_that_of_a_load_from_disk(starts: Starts, model: str) -> None:
+    """A6, A7: greedy tokens and the first log-probabilities: Llama in shards, in float32 and bfloat16, a tied Qwen3, an int8 checkpoint."""
+    mapped, disk = starts.results[model], starts.results[f"{model}-disk"]
+    assert len(mapped["tokens"]) == 8, mapped
+    assert {**mapped, "again": None} == {**disk, "again": None}
+    assert re.search(r"Mapped \d+ tensors from the weight cache daemon \(copy mode\) rank=0 tier=pinned seq=\d+", starts.log_of(model))
+
+
+def test_another_dtype_is_a_copy_of_the_same_weights(starts: Starts, checkpoints: Checkpoints) -> None:
+    """A4, I12: the resident float32 serves an engine that computes in bfloat16; what it took is what its parameters hold."""
+    hits = {event.asked_dtype: event.attach for event in starts.decided(checkpoints.llama) if event.outcome is Outcome.HIT}
+    copied = {event.attach: event for event in starts.record.of(MapCompleted)}
+    half, full = copied[hits["BF16"]], copied[hits["F32"]]
+    assert {event.mode for event in copied.values()} == {Mode.COPY}
+    assert (half.copied_bytes * 2, half.tensors) == (full.copied_bytes, full.tensors)
+
+
+def test_weights_are_loaded_anew_by_a_second_attach(starts: Starts, checkpoints: Checkpoints) -> None:
+    """vLLM's reload_weights: the same answer, and a decision of its own."""
+    assert starts.results["llama"]["again"] == {name: starts.results["llama"][name] for name in ("tokens", "logprobs")}
+    assert starts.log_of("llama").count("Mapped ") == 2
+
+
+def test_a_draft_model_is_told_from_its_target(starts: Starts, checkpoints: Checkpoints) -> None:
+    assert starts.results["draft"].get("tokens") == starts.results["llama-disk"]["tokens"], starts.results["draft"]
+    drafts = [event for event in starts.decided(checkpoints.llama) if event.engine.name == "vllm-draft"]
+    (draft,) = drafts
+    beside = [event for event in starts.record.of(AttachDecided) if event.launch == draft.launch]
+    assert [(event.engine.name, event.outcome) for event in beside] == [("vllm", Outcome.HIT), ("vllm-draft", Outcome.HIT)]
+
+
+def test_a_missing_tensor_ends_the_start_and_is_named(starts: Starts, checkpoints: Checkpoints) -> None:
+    """A3: never uninitialised memory."""
+    assert "MissingTensor" in starts.results["incomplete"]["error"]
+    assert "model.layers.1.input_layernorm.weight" in starts.results["incomplete"]["error"]
+    (decided,) = starts.decided(checkpoints.incomplete)
+    (failed,) = [event for event in starts.record.of(FallbackFailed) if event.attach == decided.attach]
+    assert failed.code == "missing_tensor"
+
+
+def test_what_is_not_resident_comes_from_disk_or_not_at_all_as_the_policy_says(starts: Starts, checkpoints: Checkpoints) -> None:
+    """A11: equal headers, other bytes. The fallback is on record with its bytes; without one the start ends with the reason."""
+    assert starts.results["twin"] == starts.results["twin-disk"] != starts.results["llama"]
+    line = r"Weight cache unusable \(content_mismatch\); falling back to disk loading rank=0 tier=sampled seq=\d+"
+    assert re.search(line, starts.log_of("twin"))
+    assert "StrictMiss" in starts.results["twin-strict"]["error"] and "content_mismatch" in starts.results["twin-strict"]["error"]
+    fell_back, missed = starts.decided(checkpoints.twin)
+    assert [(event.outcome, event.reason) for event in (fell_back, missed)] == [
+        (Outcome.FALLBACK, Reason.CONTENT_MISMATCH),
+        (Outcome.STRICT_MISS, Reason.CONTENT_MISMATCH),
+    ]
+    (cost,) = [event for event in starts.record.of(FallbackCompleted) if event.attach == fell_back.attach]
+    assert cost.bytes == sum(file.stat().st_size for file in checkpoints.twin.glob("*.safetensors"))
+    assert cost.seconds > 0
+
+
+def test_a_key_that_nobody_knows_ends_the_start_and_is_named(starts: Starts) -> None:
+    assert "falback is no key of the load format wcache" in starts.results["wrong-key"]["error"]
+    assert "known: tensors, fallback, mode, socket_dir" in starts.log_of("wrong-key")
+
+
+def test_a_broken_installation_ends_the_start_in_one_line_and_is_on_record(starts: Starts, checkpoints: Checkpoints) -> None:
+    """A12: a module that wcache needs cannot be imported inside the worker."""
+    assert "Unsupported" in starts.results["broken"]["error"] and "blake3" in starts.results["broken"]["error"]
+    lines = [line for line in starts.log_of("broken").splitlines() if "No weights from the weight cache" in line]
+    assert len(lines) == 1 and "wcache cannot be imported in this environment" in lines[0]
+    decided = starts.decided(checkpoints.llama)[0]
+    assert (decided.outcome, decided.reason, decided.engine.name) == (Outcome.FALLBACK, Reason.UNSUPPORTED, "vllm")
+    assert next(event.attach for event in starts.record.of(FallbackFailed)) == decided.attach
+
+
+def test_an_engine_outlives_the_daemon_and_the_next_start_does_what_its_policy_says(starts: Starts, checkpoints: Checkpoints) -> None:
+    """Vault and server get SIGKILL while the engine is up."""
+    assert starts.results["killed"]["again"] == {name: starts.results["llama"][name] for name in ("tokens", "logprobs")}
+    assert starts.results["alone"] == starts.results["llama-disk"]
+    assert "daemon_refused" in starts.results["alone-strict"]["error"]
+    fell_back, missed = starts.decided(checkpoints.llama)[-2:]
+    assert [(event.outcome, event.reason) for event in (fell_back, missed)] == [
+        (Outcome.FALLBACK, Reason.DAEMON_REFUSED),
+        (Outcome.STRICT_MISS, Reason.DAEMON_REFUSED),
+    ]
+
+
+def test_each_start_is_a_launch_of_its_own(starts: Starts, checkpoints: Checkpoints) -> None:
+    """Also those of one process; the two attaches of a reload belong to one."""
+    hits = [event for event in starts.decided(checkpoints.llama) if event.outcome is Outcome.HIT and event.engine.name == "vllm"]
+    assert [event.launch for event in hits].count(hits[0].launch) == 2
+    assert len({event.launch for event in hits}) == len(hits) - 1
+    assert {(event.engine.version, event.ranks.world) for event in hits} == {(hits[0].engine.version, 1)}
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", hits[0].engine.version)
+
+
+# --- several ranks ------------------------------------------------------------------------------------------------------------
+
+
+def _wcache(daemon: DaemonProcess, *arguments: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "wcache.cli", *arguments]
+    done = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def pairs(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DaemonProcess, Starts, Starts]]:
+    """Two starts of tensor-parallel size 2: in the second, one worker does not find the daemon."""
+    daemon = DaemonProcess(tmp_path_factory.mktemp("vllm-pair-state"))
+    try:
+        daemon.start()
+        daemon.load(checkpoints.llama)
+        plan = [{"name": "pair", "engine": _engine(checkpoints.llama, tensor_parallel_size=2)}]
+        environ = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+        both = _run(daemon, tmp_path_factory.mktemp("vllm-pair"), plan, **environ)
+        one = _run(daemon, tmp_path_factory.mktemp("vllm-half-pair"), plan, WCACHE_TEST_LOST_WORKER="VllmWorker-1", **environ)
+        yield daemon, both, one
+    finally:
+        daemon.cleanup()
+
+
+def test_each_of_two_ranks_decides_and_a_launch_says_which_was_mapped(pairs: tuple[DaemonProcess, Starts, Starts]) -> None:
+    daemon, both, one = pairs
+    assert len(both.results["pair"]["tokens"]) == 8
+    assert both.results == one.results
+    decided = both.record.of(AttachDecided)
+    launches = list(dict.fromkeys(event.launch for event in decided))
+    assert [
+        sorted((event.ranks.rank, event.ranks.world, event.ranks.tp) for event in decided if event.launch == launch) for launch in launches
+    ] == [[(0, 2, 2), (1, 2, 2)]] * 2
+    assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", launches[0])
+    told = _wcache(daemon, "audit", "launch", launches[1], code=1)
+    assert "1 of 2 ranks mapped, rank 1 fell back because daemon_absent" in told
+    halves = [event.copied_bytes for event in both.record.of(MapCompleted)]
+    assert len(set(halves)) == 1  # each took the same part of the tensors
+
+
+# --- a server -----------------------------------------------------------------------------------------------------------------
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """`vllm serve`, ready to answer."""
+
+    def __init__(self, daemon: DaemonProcess, checkpoint: Path, log: Path, *arguments: str) -> None:
+        self.url = f"http://127.0.0.1:{(port := _free_port())}"
+        self.log = log
+        options = ("--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
+        with log.open("wb") as sink:
+            self.process = subprocess.Popen(
+                [VLLM / "bin" / "vllm", "serve", checkpoint, *options, *arguments], env=_environ(daemon), stdout=sink, stderr=sink,
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            wait_until(self._ready, START_S, "vllm serve")
+        except BaseException:
+            self.stop()
+            raise
+
+    def _ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-4000:]
+        with suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+        return False
+
+    def complete(self, prompt: str) -> dict[str, Any]:
+        body = json.dumps({"prompt": prompt, "max_tokens": 4, "temperature": 0, "logprobs": 1}).encode()
+        request = urllib.request.Request(f"{self.url}/v1/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            (choice,) = json.load(answer)["choices"]
+        return {"text": choice["text"], "logprobs": choice["logprobs"]["token_logprobs"]}
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, 9)
+
+
+def test_both_replicas_of_a_served_model_hit_and_answer_on_when_the_daemon_is_gone(smollm2: Path, tmp_path: Path) -> None:
+    """I11: data-parallel size 2 of a dense model, against weights that were loaded once."""
+    daemon = DaemonProcess(tmp_path / "state")
+    try:
+        daemon.start()
+        daemon.load(smollm2)
+        strict = json.dumps({"fallback": False, "socket_dir": str(daemon.settings.runtime_dir)})
+        options = ("--load-format", "wcache", "--model-loader-extra-config", strict, "--data-parallel-size", "2")
+        server = Server(daemon, smollm2, tmp_path / "log", *options)
+        try:
+            before = [server.complete("The capital of France is") for _ in range(2)]
+            daemon.kill()
+            after = [server.complete("The capital of France is") for _ in range(2)]
+        finally:
+            server.stop()
+        assert before == after and " Paris" in before[0]["text"]
+        said = [line for line in (tmp_path / "log").read_text().splitlines() if re.search("Mapped|weight cache|falling back", line)]
+        assert sorted(re.findall(r"Mapped 272 tensors from the weight cache daemon \(copy mode\) rank=(\d)", "\n".join(said))) == ["0", "1"]
+        decided = Record(daemon.settings).of(AttachDecided)
+        assert [(event.outcome, event.ranks.tp) for event in decided] == [(Outcome.HIT, 1)] * 2
+        assert len({event.launch for event in decided}) == 1
+        assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", decided[0].launch)
+    finally:
+        daemon.cleanup()

@@ -1,0 +1,74 @@
+"""A program of the tests, run by the Python of the vLLM environment: several engine starts, one after the other, in one process.
+
+    vllm_starts.py PLAN OUTPUT
+
+PLAN is a JSON list of steps: {"name": …, "engine": {arguments of vllm.LLM}} and, where a step needs them, "hide" (modules that cannot be
+imported meanwhile), "reload" (load the weights anew and answer again) and "kill" (pids that get SIGKILL, then answer again).
+OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "again", or {"error"}.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+PROMPT = [1, 5, 9, 33, 2]
+LOST = os.environ.get("WCACHE_TEST_LOST_WORKER")
+"""A worker process (the spawned children run this module's top) that looks for the daemon where there is none."""
+if LOST and multiprocessing.current_process().name == LOST:
+    os.environ["WCACHE_RUNTIME_DIR"] += "/nowhere"
+
+
+def answer(engine: Any) -> dict[str, Any]:
+    from vllm import SamplingParams
+
+    greedy = SamplingParams(max_tokens=8, temperature=0, logprobs=5, detokenize=False)
+    (found,) = engine.generate([{"prompt_token_ids": PROMPT}], greedy, use_tqdm=False)[0].outputs
+    return {"tokens": list(found.token_ids), "logprobs": {str(token): entry.logprob for token, entry in found.logprobs[0].items()}}
+
+
+def start(step: dict[str, Any]) -> dict[str, Any]:
+    from vllm import LLM
+
+    for name in step.get("hide", ()):
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        engine = LLM(
+            **{"skip_tokenizer_init": True, "enforce_eager": True, "max_model_len": 128, "max_num_seqs": 4, "seed": 0, **step["engine"]}
+        )
+        found = answer(engine)
+        if step.get("reload"):
+            engine.collective_rpc("reload_weights")
+            found["again"] = answer(engine)
+        if step.get("kill"):
+            for word in (signal.SIGSTOP, signal.SIGKILL):  # all at once: each of them would have the other replaced
+                for pid in step["kill"]:
+                    os.kill(pid, word)
+            found["again"] = answer(engine)
+        engine.llm_engine.engine_core.shutdown()
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        for name in step.get("hide", ()):
+            del sys.modules[name]
+    return found
+
+
+def main() -> None:
+    plan, output = sys.argv[1:]
+    results = {}
+    for step in json.loads(Path(plan).read_text(encoding="utf-8")):
+        print(f"--- {step['name']}", flush=True)
+        results[step["name"]] = start(step)
+        gc.collect()  # an engine that is collected later would take the next one's process groups along
+    Path(output).write_text(json.dumps(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The vLLM plugin without a vLLM: its keys, its place in a start, and what it hands to vLLM's own loader. With one: e2e/test_vllm.py."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from safetensors import safe_open
+from support.corpus import make_checkpoint
+from support.daemon import wait_until
+from support.ledgers import Record
+
+from wcache.core.model.errors import MissingTensor, StrictMiss, Unsupported, UsageError
+from wcache.core.model.events import AttachDecided, Engine, FallbackCompleted, FallbackFailed, LeaseEnded, MapCompleted, MapFailed, Ranks
+from wcache.core.model.vocabulary import Mode, Outcome, Reason
+from wcache.core.settings import Settings
+from wcache.loader.question import make_question
+from wcache.loader.record import record_refusal
+from wcache.loader.vllm_options import parse_options
+from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
+from wcache.loader.vllm_weights import Weights
+
+ENGINE = Engine(name="vllm", version="0.32.0")
+
+
+def weights(settings: Settings) -> Weights:
+    return Weights(settings, dtype="BF16", engine=ENGINE, ranks=Ranks(rank=1, world=2, tp=2), launch="l-vllm")
+
+
+def model_of(size_bytes: int) -> Any:
+    return SimpleNamespace(parameters=lambda: [torch.empty(size_bytes, dtype=torch.uint8)])
+
+
+def read(place: str) -> dict[str, torch.Tensor]:
+    found = {}
+    for file in sorted(Path(place).glob("*.safetensors")):
+        with safe_open(file, "pt") as shard:
+            found.update({name: shard.get_tensor(name) for name in shard.keys()})  # noqa: SIM118
+    return found
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_keys_that_operators_know_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WCACHE_ON_MISS", "fallback")
+    monkeypatch.setenv("WCACHE_CONFIG", "/dev/null")
+    found = parse_options(
+        {"fallback": False, "socket_dir": str(tmp_path), "mode": "copy", "tensors": "raw", "wait_s": 5, "accept": "content"}
+    )
+    assert (found.settings.policy.on_miss, found.settings.policy.wait_s, found.settings.policy.accept) == ("strict", 5.0, "content")
+    assert found.settings.runtime_dir == tmp_path
+    assert parse_options({"fallback": True, "on_miss": "fallback"}).settings.policy.on_miss == "fallback"
+    assert parse_options({}).disk == {}
+    assert parse_options({"enable_multithread_load": True}).disk == {"enable_multithread_load": True}
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (
+            {"falback": False},
+            r"falback is no key of the load format wcache; known: tensors, fallback, mode, socket_dir, runtime_dir, .*accept",
+        ),
+        ({"fallback": "no"}, r"fallback is 'no'; it must be true or false"),
+        ({"fallback": False, "on_miss": "fallback"}, r"fallback says on_miss = 'strict', and on_miss is 'fallback'; give one"),
+        ({"socket_dir": "/a", "runtime_dir": "/b"}, r"socket_dir says runtime_dir = '/a', and runtime_dir is '/b'"),
+        ({"tensors": "cooked"}, r"tensors is 'cooked'"),
+        ({"mode": "zero_copy"}, r"mode is 'zero_copy'; it must be copy"),
+        ({"accept": "hearsay"}, r"accept is 'hearsay'.*must be one of header, sampled, pinned, content"),
+        ({"wait_s": "soon"}, r"wait_s is 'soon'"),
+        (["fallback"], r"the extra config is list"),
+    ],
+)
+def test_every_key_is_looked_at_and_a_wrong_one_is_named(extra: Any, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_options(extra)
+    line = caught.value.diagnostics()
+    assert "\n" not in line
+    assert re.search(said, line), line
+
+
+# --- the place in a start ---------------------------------------------------------------------------------------------------
+
+
+def config(**parallel: Any) -> Any:
+    sizes = {
+        "data_parallel_index": 0, "data_parallel_size": 1, "world_size": 1, "rank": 0, "tensor_parallel_size": 1,
+        "pipeline_parallel_size": 1, "enable_expert_parallel": False,
+    }  # fmt: skip
+    return SimpleNamespace(parallel_config=SimpleNamespace(**{**sizes, **parallel}), instance_id="abcde")
+
+
+def test_ranks_are_counted_over_all_replicas() -> None:
+    assert ranks_of(config()) == Ranks()
+    assert ranks_of(config(world_size=4, rank=3, tensor_parallel_size=2, pipeline_parallel_size=2)) == Ranks(rank=3, world=4, tp=2, pp=2)
+    experts = config(data_parallel_index=1, data_parallel_size=2, world_size=2, rank=1, tensor_parallel_size=2, enable_expert_parallel=True)
+    assert ranks_of(experts) == Ranks(rank=3, world=4, tp=2, dp=2, ep=4)
+    alone = config(data_parallel_index=1)  # a replica of a dense model: vLLM tells it that it is the only one
+    assert ranks_of(alone) == Ranks(rank=1, world=2, dp=2)
+
+
+def test_all_ranks_of_an_engine_share_a_launch_and_two_engines_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WCACHE_LAUNCH", raising=False)
+    monkeypatch.setenv("WCACHE_VLLM_START", "l-start")
+    one, replica, other = config(), config(), config()
+    replica.instance_id, other.instance_id = "abcde_dp1", "fghij"
+    assert launch_of(one) == launch_of(replica) == "l-start-abcde"
+    assert launch_of(other) == "l-start-fghij"
+    monkeypatch.setenv("WCACHE_LAUNCH", "l-mine")
+    assert launch_of(other) == "l-mine"
+    monkeypatch.delenv("WCACHE_LAUNCH")
+    monkeypatch.delenv("WCACHE_VLLM_START")
+    assert launch_of(one) == launch_of(one)
+
+
+def test_a_draft_model_is_told_from_its_target() -> None:
+    assert engine_of(SimpleNamespace(runner_type="generate"), "0.32.0").name == "vllm"
+    draft = engine_of(SimpleNamespace(runner_type="draft"), "0.32.0")
+    assert (draft.name, draft.version) == ("vllm-draft", "0.32.0")
+
+
+def test_importing_the_plugin_needs_the_standard_library_only() -> None:
+    """vLLM swallows what goes wrong then, and imports it in every process, whatever the load format."""
+    code = "import sys; before = set(sys.modules); import wcache.loader.vllm; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    foreign = {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names)
+    assert {name for name in foreign if not name.startswith("__editable__")} == {"wcache"}
+
+
+# --- the weights ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_hit_is_a_directory_that_reads_like_the_checkpoint_and_is_gone_afterwards(shared_host: Any, shared_disk: Path) -> None:
+    """A5: what the engine does to the tensors that it reads stays with it."""
+    checkpoint = make_checkpoint(shared_disk / "hit", shards=3)
+    residency = shared_host.daemon.load(checkpoint).residency.residency
+    found = weights(shared_host.settings)
+    with found.settled(model_of(1000)):
+        place = found.place_of(str(checkpoint), None)
+        assert place != str(checkpoint)
+        tensors = read(place)
+        expected = read(str(checkpoint))
+        assert tensors.keys() == expected.keys()
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor.reshape(-1).view(torch.uint8), expected[name].reshape(-1).view(torch.uint8)), name
+        assert shared_host.leases() == 1
+        tensors["model.norm.weight"].zero_()
+        assert read(place)["model.norm.weight"].any()
+    assert not Path(place).exists()
+    mapped = shared_host.record.last(MapCompleted)
+    assert (mapped.mode, mapped.tensors, mapped.bytes, mapped.copied_bytes) == (Mode.COPY, len(expected), 1000, 1000)
+    decided = next(event for event in shared_host.record.of(AttachDecided) if event.attach == mapped.attach)
+    assert (decided.outcome, decided.residency, decided.launch) == (Outcome.HIT, residency, "l-vllm")
+    assert (decided.engine.name, decided.engine.version, decided.ranks) == ("vllm", "0.32.0", Ranks(rank=1, world=2, tp=2))
+    wait_until(lambda: any(event.attach == mapped.attach for event in shared_host.record.of(LeaseEnded)))
+    assert shared_host.leases() == 0
+
+
+def test_a_miss_is_the_checkpoint_itself_and_its_bytes_are_on_record(settings: Settings, record: Record, tmp_path: Path) -> None:
+    checkpoint = make_checkpoint(tmp_path / "model")
+    found = weights(settings)
+    with found.settled(model_of(1)):
+        assert found.place_of(str(checkpoint), None) == str(checkpoint)
+        found.read_from(str(checkpoint), [str(file) for file in checkpoint.glob("*.safetensors")])
+    assert record.last(AttachDecided).reason is Reason.DAEMON_ABSENT
+    assert record.last(FallbackCompleted).bytes == sum(file.stat().st_size for file in checkpoint.glob("*.safetensors"))
+
+
+def test_a_strict_miss_is_raised_where_the_weights_are_asked_for(settings: Settings, record: Record, tmp_path: Path) -> None:
+    strict = msgspec.structs.replace(settings, policy=msgspec.structs.replace(settings.policy, on_miss="strict"))
+    found = weights(strict)
+    with pytest.raises(StrictMiss, match="daemon_absent"), found.settled(model_of(1)):
+        found.place_of(str(make_checkpoint(tmp_path / "model")), None)
+    assert record.last(AttachDecided).outcome is Outcome.STRICT_MISS
+
+
+def test_what_no_residency_can_hold_is_said_once(settings: Settings, record: Record, tmp_path: Path) -> None:
+    checkpoint = str(make_checkpoint(tmp_path / "model"))
+    found = weights(settings)
+    with found.settled(model_of(1)):
+        assert found.place_of(checkpoint, None, "the model takes only *.pt of the checkpoint") == checkpoint
+        assert found.place_of(checkpoint, None, "the model takes only *.bin of the checkpoint") == checkpoint
+    (decided,) = record.of(AttachDecided)
+    assert (decided.outcome, decided.reason) == (Outcome.FALLBACK, Reason.UNSUPPORTED)
+    assert "*.pt" in decided.detail
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_parameters_without_a_tensor_are_an_error_that_names_them(shared_host: Any, shared_disk: Path, resident: bool) -> None:
+    """A3: vLLM's own words, as the error that it is here, and the attach ends on record."""
+    checkpoint = make_checkpoint(shared_disk / f"missing-{resident}", seed=7 if resident else 8)
+    if resident:
+        shared_host.daemon.load(checkpoint)
+    policy = msgspec.structs.replace(shared_host.settings.policy, on_miss="fallback")
+    found = weights(msgspec.structs.replace(shared_host.settings, policy=policy))
+    with pytest.raises(MissingTensor) as caught, found.settled(model_of(1)):
+        found.place_of(str(checkpoint), None)
+        raise ValueError("Following weights were not initialized from checkpoint: {'model.b', 'model.a'}")
+    assert "checkpoint does not have: model.a, model.b" in str(caught.value)
+    failed = shared_host.record.last(FallbackFailed)
+    assert failed.code == "missing_tensor"
+    assert any(event.attach == failed.attach for event in shared_host.record.of(MapFailed)) is resident
+    assert shared_host.leases() == 0
+
+
+def test_any_other_failure_of_the_engine_is_on_record_and_goes_on(shared_host: Any, shared_disk: Path) -> None:
+    checkpoint = make_checkpoint(shared_disk / "failing", seed=9)
+    shared_host.daemon.load(checkpoint)
+    found = weights(shared_host.settings)
+    with pytest.raises(RuntimeError, match="no kernel"), found.settled(model_of(1)):
+        place = found.place_of(str(checkpoint), None)
+        raise RuntimeError("no kernel for this")
+    assert not Path(place).exists()
+    assert "no kernel" in shared_host.record.last(MapFailed).message
+
+
+def test_an_environment_in_which_wcache_is_broken_is_on_record(settings: Settings, record: Record, tmp_path: Path) -> None:
+    """A12"""
+    question = make_question(tmp_path, engine=ENGINE, launch="l-broken")
+    record_refusal(question, settings, Unsupported("wcache cannot be imported in this environment"))
+    decided = record.last(AttachDecided)
+    assert (decided.outcome, decided.reason, decided.launch) == (Outcome.FALLBACK, Reason.UNSUPPORTED, "l-broken")
+    assert record.last(FallbackFailed).code == "unsupported"
