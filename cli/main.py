@@ -24,6 +24,8 @@ COMMANDS = {
     "verify": ("wcache.cli.weights:verify", "Check that resident weights are still what was loaded."),
     "fingerprint": ("wcache.cli.checkpoint:fingerprint", "Take evidence about a checkpoint's content."),
     "check": ("wcache.cli.checkpoint:check", "Say how an attach would be decided, without attaching."),
+    "exec": ("wcache.cli.exec:exec_", "Run a command unchanged, with its weights from the cache."),
+    "view": ("wcache.cli.view:view", "Show resident weights as a directory that any tool can read."),
     "trust": ("wcache.cli.trust:trust", "Grant, revoke or list an operator's trust."),
     "audit": ("wcache.cli.audit:audit", "Ask the ledger what happened, and prove it."),
     "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify or back up the ledger."),
@@ -55,6 +57,8 @@ click.version_option(__version__, prog_name="wcache", message="%(prog)s %(versio
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     """Of the raw arguments, because a command line that cannot be parsed has no parsed ones."""
+    if "--" in arguments:
+        arguments = arguments[: arguments.index("--")]  # behind it stands another command's line
     if "--json" in arguments or "--format=json" in arguments or "--format=jsonl" in arguments:
         return True
     return any(first == "--format" and second in ("json", "jsonl") for first, second in itertools.pairwise(arguments))

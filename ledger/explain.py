@@ -221,11 +221,12 @@ def launch_summary(launch: str, attaches: Sequence[dict[str, Any]]) -> dict[str,
     for (rank, _), row in sorted(latest.items(), key=lambda item: item[0]):
         by_rank.setdefault(rank, []).append(row)
     complete = {rank for rank, rows in by_rank.items() if rows and all(_arrived(row) for row in rows)}
+    several = len({checkpoint for _, checkpoint in latest}) > 1  # a draft model, a vision tower: then each is named
     parts = [f"{len(complete)} of {len(by_rank)} ranks mapped"]
     for rank, rows in by_rank.items():
         if not rows:
             parts.append(f"rank {rank} never asked")
-        parts += [f"rank {rank} {_went(row)}" for row in rows if not _arrived(row)]
+        parts += [f"rank {rank} {_went(row, several)}" for row in rows if not _arrived(row)]
     return {
         "launch": launch,
         "complete": len(complete) == len(by_rank),
@@ -240,11 +241,12 @@ def _arrived(row: dict[str, Any]) -> bool:
     return row["decision"] == Outcome.HIT.value and row["mapped_bytes"] is not None
 
 
-def _went(row: dict[str, Any]) -> str:
+def _went(row: dict[str, Any], named: bool) -> str:
+    of = f" for {row['checkpoint']}" if named else ""
     because = f"because {row['reason']}" + (f": {row['detail']}" if row["detail"] else "")
     if row["decision"] == Outcome.FALLBACK.value:
         end = "" if row["fallback_bytes"] is not None or row["state"] != "failed" else " and could not read the disk either"
-        return f"fell back{end} {because}"
+        return f"fell back{of}{end} {because}"
     if row["decision"] == Outcome.STRICT_MISS.value:
-        return f"was refused {because}"
-    return f"was granted weights and has not said that it mapped them (seq {row['seq']})"
+        return f"was refused{of} {because}"
+    return f"was granted weights{of} and has not said that it mapped them (seq {row['seq']})"

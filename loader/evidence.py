@@ -401,4 +401,6 @@ class _Gathering:
                 return True
             if (one.phase, one.done_bytes) != seen:
                 seen, moved = (one.phase, one.done_bytes), time.monotonic()
+                if self.on_progress is not None:
+                    self.on_progress(Progress(phase=one.phase or "wait", done_bytes=one.done_bytes, total_bytes=one.total_bytes))
         return False

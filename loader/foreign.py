@@ -205,5 +205,8 @@ class _Asking:
             if not loading:
                 return True
             if (loading[0].phase, loading[0].done_bytes) != seen:
-                seen, moved = (loading[0].phase, loading[0].done_bytes), time.monotonic()
+                one = loading[0]
+                seen, moved = (one.phase, one.done_bytes), time.monotonic()
+                if self.on_progress is not None:
+                    self.on_progress(Progress(phase=one.phase or "wait", done_bytes=one.done_bytes, total_bytes=one.total_bytes))
         return False

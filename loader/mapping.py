@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import weakref
 from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,7 @@ class ShardMap:
         self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.entries: MappingOf[str, TensorEntry] = {entry.name: entry for entry in segment.header.tensors}
         self._misaligned = frozenset(entry.name for entry in segment.header.misaligned())
+        self._views: dict[str, list[weakref.ref[Any]]] = {}
 
     def holds(self, address: int) -> bool:
         """Whether an address lies inside this mapping: the proof that a tensor was not copied."""
@@ -76,6 +78,20 @@ class ShardMap:
     def copies(self, name: str) -> bool:
         """Whether this tensor cannot be used in place, since the file puts it at an address that its dtype does not allow."""
         return name in self._misaligned
+
+    def in_use(self, name: str) -> bool:
+        """Whether anything still points at this tensor's bytes in the mapping: torch and numpy keep the view that they were given."""
+        return any(view() is not None for view in self._views.get(name, ()))
+
+    def _view(self, name: str) -> memoryview:
+        """The bytes of one tensor that is not empty: in the mapping, or a copy where they lie misaligned."""
+        entry = self.entries[name]
+        offset = self.header.header_bytes + entry.begin
+        if name in self._misaligned:
+            return memoryview(bytearray(memoryview(self.memory)[offset : offset + entry.size_bytes]))
+        found = memoryview(self.memory)[offset : offset + entry.size_bytes]
+        self._views.setdefault(name, []).append(weakref.ref(found))
+        return found
 
     def tensor(self, name: str) -> torch.Tensor:
         """The tensor of that name. Raises Unsupported for a dtype that torch does not have, KeyError for an unknown name."""
@@ -86,12 +102,7 @@ class ShardMap:
         shape = torch_shape(name, entry.dtype, entry.shape)
         if not entry.size_bytes:
             return torch.empty(shape, dtype=dtype)
-        offset = self.header.header_bytes + entry.begin
-        count = entry.size_bytes // dtype.itemsize
-        if name in self._misaligned:
-            copied = bytearray(memoryview(self.memory)[offset : offset + entry.size_bytes])
-            return torch.frombuffer(copied, dtype=dtype, count=count).view(shape)
-        return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset).view(shape)
+        return torch.frombuffer(self._view(name), dtype=dtype, count=entry.size_bytes // dtype.itemsize).view(shape)
 
     def array(self, name: str) -> numpy.ndarray[Any, Any]:
         """As `tensor`, for numpy. Raises Unsupported for a dtype that numpy does not have."""
@@ -101,14 +112,9 @@ class ShardMap:
         dtype = numpy_dtype(entry.dtype)
         if not entry.size_bytes:
             return numpy.empty(entry.shape, dtype=dtype)
-        offset = self.header.header_bytes + entry.begin
-        count = entry.size_bytes // dtype.itemsize
-        found: numpy.ndarray[Any, Any]
-        if name in self._misaligned:
-            copied = bytearray(memoryview(self.memory)[offset : offset + entry.size_bytes])
-            found = numpy.frombuffer(copied, dtype=dtype, count=count)
-        else:
-            found = numpy.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
+        found: numpy.ndarray[Any, Any] = numpy.frombuffer(self._view(name), dtype=dtype, count=entry.size_bytes // dtype.itemsize)
+        if not self.copies(name):
+            self._views[name].append(weakref.ref(found))  # numpy makes a view of its own
         return found.reshape(entry.shape)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import safetensors
 
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 _TORCH_NAMES = frozenset({"pt", "torch", "pytorch"})
 _NUMPY_NAMES = frozenset({"np", "numpy"})
 _BACKENDS = frozenset({"mmap", "pread"})
+
+
+class Report(Protocol):
+    """Who is told how a file was served: the attachment itself, or whoever sums several files up first."""
+
+    def report_mapped(self, ms: float, *, mode: Mode) -> None: ...
+
+    def fell_back(self, read_bytes: int, seconds: float) -> None: ...
+
+    def fallback_failed(self, error: BaseException) -> None: ...
 
 
 class NoSuchTensor(MissingTensor, safetensors.SafetensorError):  # type: ignore[misc, unused-ignore]
@@ -84,12 +94,12 @@ class safe_open:
         self._path = os.fsdecode(filename)
         self._torch = framework in _TORCH_NAMES
         self._device = device if self._torch else "cpu"
-        self._source: _Mapped | _Disk | None = None
+        self._source: Mapped | _Disk | None = None
         library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
-        attachment = _attached(self._path, policy)
+        attachment, report = self._decide(policy)
         if attachment.hit:
             try:
-                self._source = _Mapped(attachment, self._path, copies=str(self._device) != "cpu")
+                self._source = Mapped(attachment, self._path, report, copies=str(self._device) != "cpu")
             except MissingTensor as error:
                 attachment.incomplete(error)
                 raise
@@ -98,7 +108,12 @@ class safe_open:
             except WcacheError as error:
                 attachment.map_failed(error)  # raises StrictMiss where that is the policy
         if self._source is None:
-            self._source = _Disk(attachment, self._path, framework, self._device, backend)
+            self._source = _Disk(report, self._path, framework, self._device, backend)
+
+    def _decide(self, policy: Mapping[str, Any]) -> tuple[Attachment, Report]:
+        """The attach that covers this file, and who hears how it went."""
+        attachment = attached(self._path, policy)
+        return attachment, attachment
 
     def __enter__(self) -> safe_open:
         return self
@@ -136,7 +151,7 @@ class safe_open:
             return source.slice(name)
         return Slice(source, name, self._torch, self._device)
 
-    def _open(self) -> _Mapped | _Disk:
+    def _open(self) -> Mapped | _Disk:
         if self._source is None:
             raise NoSuchTensor("the file is closed", where=self._path)
         return self._source
@@ -145,7 +160,7 @@ class safe_open:
 class Slice:
     """What `get_slice` gives: shape and dtype at once, bytes when it is indexed."""
 
-    def __init__(self, source: _Mapped, name: str, in_torch: bool, device: Any) -> None:
+    def __init__(self, source: Mapped, name: str, in_torch: bool, device: Any) -> None:
         self._entry = source.entry(name)
         self._source = source
         self._in_torch = in_torch
@@ -163,13 +178,14 @@ class Slice:
         return part.to(self._device) if self._in_torch and self._device != "cpu" else part
 
 
-class _Mapped:
+class Mapped:
     """The asked file's names over resident shards."""
 
-    def __init__(self, attachment: Attachment, path: str, *, copies: bool) -> None:
+    def __init__(self, attachment: Attachment, path: str, report: Report, *, copies: bool) -> None:
         began = time.monotonic()
         self._attachment = attachment
         self._path = path
+        self.read: set[str] = set()
         name = Path(path).name
         header = _resident_header(attachment, name)
         self._home: dict[str, ShardMap] = {}
@@ -181,7 +197,7 @@ class _Mapped:
         self.metadata = header.metadata
         self._entries = {entry.name: entry for entry in header.tensors}
         self.names = tuple(self._entries)
-        attachment.report_mapped((time.monotonic() - began) * 1000, mode=Mode.COPY if copies else Mode.ZERO_COPY)
+        report.report_mapped((time.monotonic() - began) * 1000, mode=Mode.COPY if copies else Mode.ZERO_COPY)
 
     def _find_elsewhere(self, path: str) -> Header:
         """The resident checkpoint is sharded otherwise: the asked file says which names it has, whoever holds them serves them."""
@@ -204,8 +220,13 @@ class _Mapped:
             raise NoSuchTensor(f"File does not contain tensor {name}", where=self._path)
         return found
 
+    def in_place(self, name: str) -> bool:
+        """Whether something still points at the mapped bytes of this tensor (an empty one has none)."""
+        return self._home[name].in_use(name) or not self._entries[name].size_bytes
+
     def get(self, name: str, in_torch: bool, device: Any) -> Any:
         self.entry(name)
+        self.read.add(name)
         shard = self._home[name]
         if not in_torch:
             return shard.array(name)
@@ -224,14 +245,14 @@ def _resident_header(attachment: Attachment, name: str) -> Header | None:
 class _Disk:
     """The reference on the file itself: a fallback, recorded when the file is closed or dropped, with the bytes that were asked for."""
 
-    def __init__(self, attachment: Attachment, path: str, framework: str, device: Any, backend: str) -> None:
-        self._attachment = attachment
+    def __init__(self, report: Report, path: str, framework: str, device: Any, backend: str) -> None:
+        self._report = report
         self._read_bytes = 0
         self._seconds = 0.0
         self._open = True
         more = {} if backend == "mmap" else {"backend": backend}
         try:
-            self._file: Any = self._timed(lambda: safetensors.safe_open(path, framework=framework, device=device, **more))  # type: ignore[no-untyped-call, unused-ignore]
+            self._file: Any = self._timed(lambda: _reference()(path, framework=framework, device=device, **more))
         except BaseException as error:
             self._failed(error)
             raise
@@ -251,7 +272,7 @@ class _Disk:
     def close(self) -> None:
         if self._open:
             self._open = False
-            self._attachment.fell_back(self._read_bytes, self._seconds)
+            self._report.fell_back(self._read_bytes, self._seconds)
 
     def _timed(self, read: Callable[[], Any]) -> Any:
         began = time.monotonic()
@@ -267,7 +288,12 @@ class _Disk:
     def _failed(self, error: BaseException) -> None:
         if self._open:
             self._open = False
-            self._attachment.fallback_failed(error)
+            self._report.fallback_failed(error)
+
+
+def _reference() -> Any:
+    """`safetensors.safe_open` itself, also where a stand-in has taken its place."""
+    return getattr(safetensors.safe_open, "__wrapped__", safetensors.safe_open)
 
 
 class DiskSlice:
@@ -287,7 +313,7 @@ class DiskSlice:
         return self._timed(lambda: self._slice[index])
 
 
-def _attached(path: str, policy: Mapping[str, Any]) -> Attachment:
+def attached(path: str, policy: Mapping[str, Any]) -> Attachment:
     """A live attachment that covers this very file, or a new one."""
     options = {"engine": "safetensors", **policy}
     settings = resolve_settings(options.pop("settings", None), {name: options.pop(name) for name in SETTING_NAMES & options.keys()})

@@ -15,6 +15,7 @@ from wcache.core.model.vocabulary import Mode
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
 from wcache.loader.libraries import library
 from wcache.loader.mapping import ShardMap, safetensors_dtype
+from wcache.loader.standin import reference_only
 
 if TYPE_CHECKING:
     import torch
@@ -181,7 +182,8 @@ def _from_disk(
 ) -> tuple[Any, Any]:
     began = time.monotonic()
     try:
-        model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
+        with reference_only():
+            model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
         _require_complete(info, words, os.fspath(checkpoint))
     except BaseException as error:
         attachment.fallback_failed(error)
