@@ -14,7 +14,9 @@ from wcache.cli.command import LazyGroup, WcacheCommand, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.service import PATIENCE_S, daemon_channel
 from wcache.cli.text import duration, escape, parse_size, size, tail
+from wcache.core.model.config import config_digest
 from wcache.core.model.errors import DaemonUnreachable, ProtocolError, UsageError
+from wcache.core.model.vocabulary import Kind, Lineage
 from wcache.core.wire.messages import Done, ReplaceRequest, ShutdownRequest, Status, StatusRequest, Welcome, as_json
 from wcache.ledger.moment import utc
 
@@ -219,6 +221,7 @@ def _second(moment_ns: int | None) -> str:
 RESIDENCY_COLUMNS = (
     "residency",
     "checkpoint",
+    "kind",
     "state",
     "device",
     "size",
@@ -252,6 +255,9 @@ def residency_rows(reply: Status, *, short_form: bool = False) -> list[dict[str,
             "evictable": item.evictable,
             "flaw": item.flaw,
             "kind": view.kind.value,
+            "lineage": view.lineage.value if view.lineage else None,
+            "processed_digest": view.processed_digest,
+            "config_digest": config_digest(view.config) if view.kind is Kind.PROCESSED else None,
             "root": view.served.root,
             "repo": view.served.repo,
             "commit": view.served.commit,
@@ -264,6 +270,7 @@ def residency_rows(reply: Status, *, short_form: bool = False) -> list[dict[str,
         if short_form:
             row |= {
                 "residency": view.residency[:10], "checkpoint": tail(view.served.spelling), "size": size(view.bytes),
+                "kind": f"{view.kind}, unproven" if view.lineage is Lineage.UNPROVEN else view.kind.value,
                 "weights_digest": (view.weights_digest or "")[:8],
                 "used": f"{duration(max(0, time.time_ns() - item.used_ns) / 1e9)} ago" if item.used_ns else "",
             }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.model.events import Identity
-from wcache.core.model.evidence import Fingerprint, Grant
+from wcache.core.model.evidence import Fingerprint, Grant, Location
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Tier, TrustScope
 from wcache.ledger.knowledge import Knowledge
@@ -72,7 +72,11 @@ class Admission:
             return False
         if base.location.key() != item.location.key() or base.location.fs_kind != item.location.fs_kind:
             return False
-        return pinnable(base.location.fs_kind, self._policy.network_fs, self._store_granted(item.location.root))[0]
+        return self.pins_hold(item.location)
+
+    def pins_hold(self, location: Location) -> bool:
+        """Whether an unchanged file identity there means unchanged bytes."""
+        return pinnable(location.fs_kind, self._policy.network_fs, self._store_granted(location.root))[0]
 
     def _store_granted(self, root: str) -> bool:
         for grant in self._grants.values():

@@ -38,6 +38,7 @@ from wcache.daemon.loop import Loop
 if TYPE_CHECKING:
     from wcache.daemon.attaches import Attach
     from wcache.daemon.proofs import Proof
+    from wcache.daemon.publishes import Publication
     from wcache.daemon.residencies import Residency
 
 HANDSHAKE_S = 2.0
@@ -71,6 +72,7 @@ class Connection:
         self.closed = False
         self.busy = False
         self.attach: Attach | None = None
+        self.publication: Publication | None = None  # what it began to publish and has not handed over, or waits for
         self.kept: tuple[str, str] | None = None  # under which key the vault has a copy
         self.hashed: set[str] = set()  # content fingerprints that were taken for this connection
         self.parts: list[int] = []  # descriptors of a HashRequest that is not complete
@@ -93,7 +95,7 @@ class Connection:
     @property
     def idle(self) -> bool:
         """Nothing of it is in progress and it holds nothing: it may be closed to make place."""
-        return not self.busy and not self.leased and (self.attach is None or self.attach.decided)
+        return not self.busy and not self.leased and self.publication is None and (self.attach is None or self.attach.decided)
 
     @property
     def movable(self) -> bool:
@@ -151,7 +153,7 @@ class Connection:
             return "descriptors were not acknowledged"
         if self.busy or self.leased:
             return ""
-        limit_s = IDLE_S if self.attach is None else IDLE_ATTACH_S
+        limit_s = IDLE_S if self.attach is None and self.publication is None else IDLE_ATTACH_S
         return "idle" if now_s - self.active_s > limit_s else ""
 
     def close(self, why: str) -> None:

@@ -30,7 +30,7 @@ class Job:
     def __init__(
         self,
         loop: Loop,
-        order: orders.LoadOrder | orders.HashOrder | orders.ProveOrder | orders.VerifyOrder,
+        order: orders.LoadOrder | orders.HashOrder | orders.ProveOrder | orders.VerifyOrder | orders.PublishOrder,
         fds: Sequence[int],
         on_report: Callable[[orders.Report, tuple[int, ...]], None],
         on_end: Callable[[Failure | None], None],

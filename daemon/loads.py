@@ -58,6 +58,9 @@ class Load:
         """What it has taken so far."""
         return self.phase.done_bytes if self.started else 0
 
+    def failed(self, server: Server) -> None:
+        """It has ended so, and those who wait know."""
+
     def wait(self, connection: Connection) -> None:
         self.waiters.append(connection)
         connection.wait_for(self.progress, lambda: self.waiters.remove(connection))
@@ -112,12 +115,14 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     """The worker waits for Go. Is the same already here, or on its way, and is there room?"""
     key, residency = opened.location.key(), load.residency
     for other in server.holdings.resident():
+        if other.kind is not Kind.RAW:
+            continue
         if other.device == residency.device and other.state is ResidencyState.RESIDENT and other.served.key == key:
             _reuse(server, load, other)
             return
     for running in server.loads:
         if running is not load and running.opened is not None and running.opened.location.key() == key:
-            _abandon(server, load)
+            abandon_load(server, load)
             running.pin = running.pin if load.pin is None else load.pin
             for waiter in list(load.waiters):
                 running.wait(waiter)
@@ -127,7 +132,7 @@ def _opened(server: Server, load: Load, opened: orders.Opened) -> None:
     residency.served = residency.asked
     residency.table_digest = opened.table_digest
     residency.tensors = opened.tensors
-    make_room(server, load, opened.bytes, lambda: _begin(server, load, opened), lambda error: _fail(server, load, failure_of(error)))
+    make_room(server, load, opened.bytes, lambda: _begin(server, load, opened), lambda error: fail_load(server, load, failure_of(error)))
 
 
 def _begin(server: Server, load: Load, opened: orders.Opened) -> None:
@@ -151,7 +156,7 @@ def _begin(server: Server, load: Load, opened: orders.Opened) -> None:
         if load.over:
             return
         if isinstance(outcome, WcacheError):
-            _fail(server, load, failure_of(outcome))
+            fail_load(server, load, failure_of(outcome))
         elif load.job is not None:
             load.job.send(orders.Go())
 
@@ -159,7 +164,7 @@ def _begin(server: Server, load: Load, opened: orders.Opened) -> None:
 
 
 def _reuse(server: Server, load: Load, other: Residency) -> None:
-    _abandon(server, load)
+    abandon_load(server, load)
     other.touch()
     if load.pin is not None and load.pin is not other.pinned:
         other.pinned = load.pin
@@ -168,7 +173,7 @@ def _reuse(server: Server, load: Load, other: Residency) -> None:
         waiter.reply(Loaded(residency=other.view(), reused=True, seconds={}, pinned=other.pinned))
 
 
-def _abandon(server: Server, load: Load) -> None:
+def abandon_load(server: Server, load: Load) -> None:
     """End the worker of a load that is not needed."""
     load.over = True
     if load.job is not None:
@@ -191,7 +196,7 @@ def _take(server: Server, load: Load, filled: orders.Filled, fds: tuple[int, ...
         for segment, fd in zip(segments, fds, strict=True):
             memfd.check_sealed(fd, segment.size_bytes, name=segment.name)
     except MappingFailed as error:
-        _fail(server, load, failure_of(error))
+        fail_load(server, load, failure_of(error))
         return
     if load.job is not None:
         load.job.send(orders.Taken())
@@ -206,7 +211,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         or content.location is None
         or len(residency.segments) != len(opened.location.files)
     ):
-        _fail(server, load, failure_of(MappingFailed("the worker did not hand over every segment", where=residency.asked.spelling)))
+        fail_load(server, load, failure_of(MappingFailed("the worker did not hand over every segment", where=residency.asked.spelling)))
         return
     if load.job is not None:
         load.job.finish()
@@ -255,7 +260,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         if load.over:
             return
         if error is not None:
-            _fail(server, load, failure_of(error))
+            fail_load(server, load, failure_of(error))
             return
         load.completing = True
         server.recorder.append([*recorded, new_event(completed)], then)
@@ -264,7 +269,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         if load.over:
             return
         if isinstance(outcome, WcacheError):
-            _fail(server, load, failure_of(outcome))
+            fail_load(server, load, failure_of(outcome))
             return
         load.over = True
         server.loads.remove(load)
@@ -278,12 +283,12 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
 
 def _end(server: Server, load: Load, failure: Failure | None) -> None:
     if failure is not None and not load.over:
-        _fail(server, load, failure)
+        fail_load(server, load, failure)
 
 
-def _fail(server: Server, load: Load, failure: Failure) -> None:
+def fail_load(server: Server, load: Load, failure: Failure) -> None:
     """End it, keep nothing, put it on record, and then tell those who wait."""
-    _abandon(server, load)
+    abandon_load(server, load)
     where = f"{failure.where}: " if failure.where else ""
     event = LoadFailed(
         residency=load.residency.residency,
@@ -296,6 +301,7 @@ def _fail(server: Server, load: Load, failure: Failure) -> None:
     def then() -> None:
         for waiter in list(load.waiters):
             waiter.reply(failure)
+        load.failed(server)
 
     server.recorder.observe(event, then=then)
 
@@ -305,13 +311,13 @@ def sweep_loads(server: Server, now_s: float) -> None:
     for load in list(server.loads):
         stalled = load.job.stalled(now_s) if load.job is not None and not load.over else None
         if stalled is not None:
-            _fail(server, load, failure_of(stalled))
+            fail_load(server, load, failure_of(stalled))
 
 
 def stop_load(server: Server, load: Load) -> None:
     """The daemon ends."""
     if load.completing:  # too late to fail
-        _abandon(server, load)
+        abandon_load(server, load)
         server.recorder.observe(ResidencyLost(residency=load.residency.residency, why="daemon stopped"))
         return
-    _fail(server, load, Failure(code="refused", what="the daemon was stopped during the load", where=load.residency.asked.spelling))
+    fail_load(server, load, Failure(code="refused", what="the daemon was stopped during the load", where=load.residency.asked.spelling))

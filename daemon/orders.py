@@ -35,6 +35,14 @@ class VerifyOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     weights_digest: str
 
 
+class PublishOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Check what an engine published, behind inherited descriptors: the table, then the memory that it describes; and hash its blocks."""
+
+    segments: tuple[SegmentManifest, ...]
+    fds: tuple[int, ...]
+    device: str
+
+
 class ProveOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Take identities and headers of another user's checkpoint from inherited descriptors: the shards, then the index, as in HashOrder."""
 
@@ -98,6 +106,17 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     found: str
 
 
+class PublishResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What was published is whole. `block_digests`: 32 bytes for each block of the table; `table_digest` is the BLAKE3 of the table."""
+
+    processed_digest: str
+    block_digests: bytes
+    table_digest: str
+    tensors: int
+    dtypes: tuple[str, ...]
+    seconds: dict[str, float]
+
+
 class ProofResult(msgspec.Struct, frozen=True, tag=True):
     """Header evidence, with the identities as the worker found them."""
 
@@ -108,8 +127,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     failure: Failure
 
 
-Order = LoadOrder | HashOrder | ProveOrder | VerifyOrder | Go | Taken
-Report = Opened | Phase | Filled | LoadResult | HashResult | ProofResult | VerifyResult | Failed
+Order = LoadOrder | HashOrder | ProveOrder | VerifyOrder | PublishOrder | Go | Taken
+Report = Opened | Phase | Filled | LoadResult | HashResult | ProofResult | VerifyResult | PublishResult | Failed
 
 _encoder = msgspec.msgpack.Encoder()
 _orders: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)

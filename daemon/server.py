@@ -29,6 +29,8 @@ from wcache.core.wire.messages import (
     Message,
     Observe,
     Prove,
+    Publish,
+    PublishBegin,
     ReleaseRequest,
     ReplaceRequest,
     ShutdownRequest,
@@ -50,6 +52,7 @@ from wcache.daemon.loads import Load, start_load, stop_load, sweep_loads
 from wcache.daemon.loop import READ, Loop
 from wcache.daemon.observations import observe
 from wcache.daemon.proofs import Proving, abandon_proof
+from wcache.daemon.publishes import abandon_publication, begin_publish, take_published
 from wcache.daemon.reconcile import take_over
 from wcache.daemon.recorder import Outcome, Recorder, new_event
 from wcache.daemon.releases import Release, list_leases, release, shut_down
@@ -77,6 +80,7 @@ _HANDLERS: dict[type[Message], Callable[..., None]] = {
     Observe: observe,
     Ack: acknowledge,
     LoadRequest: start_load,
+    PublishBegin: begin_publish,
     ReleaseRequest: release,
     VerifyRequest: verify,
     StatusRequest: tell_status,
@@ -246,9 +250,14 @@ class Server:
             if isinstance(request, (HashRequest, Prove)):
                 take_files(self, connection, request, fds)
                 return
+            if isinstance(request, Publish):
+                take_published(self, connection, request, fds)
+                return
             close_fds(fds)
             if isinstance(request, Hello) or fds:
-                raise ProtocolError("Hello comes once, and descriptors only with HashRequest and Prove", where=type(request).__name__)
+                raise ProtocolError(
+                    "Hello comes once, and descriptors only with HashRequest, Prove and Publish", where=type(request).__name__
+                )
             _HANDLERS[type(request)](self, connection, request)
         except WcacheError as error:
             connection.fail(error)
@@ -265,6 +274,7 @@ class Server:
         self.door.left(connection.peer)
         if not self.stopping:
             leave(self, connection)
+            abandon_publication(self, connection)
 
     def screen(self, peer: Peer) -> Screen:
         return self.door.screen(peer)

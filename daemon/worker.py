@@ -30,7 +30,7 @@ from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import Frame, FrameDecoder, encode_frame, receive_some, send_some
 from wcache.core.wire.messages import MAX_FDS, SegmentManifest
-from wcache.daemon import orders
+from wcache.daemon import orders, published
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY_S = 0.1
@@ -243,6 +243,10 @@ def _work(link: ServerLink) -> None:
             prove(link, order)
         elif isinstance(order, orders.VerifyOrder):
             verify(link, order)
+        elif isinstance(order, orders.PublishOrder):
+            meter = Meter(link, sum(segment.size_bytes for segment in order.segments))
+            meter.enter("hash")
+            link.report(published.check(order, meter.advance))
     except WcacheError as error:
         link.report(orders.Failed(failure_of(error)))
     except MemoryError:

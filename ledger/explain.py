@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from wcache.core.model import events as ev
+from wcache.core.model.config import config_digest
 from wcache.core.model.evidence import Fingerprint
-from wcache.core.model.vocabulary import REASON_TEXT, OptIn, Outcome, Proof, Reason, Tier
+from wcache.core.model.vocabulary import REASON_TEXT, Kind, Lineage, OptIn, Outcome, Proof, Reason, Tier
 from wcache.ledger.headline import headline
 from wcache.ledger.moment import utc
 
@@ -85,7 +86,9 @@ def _by_type(audit: Audit, found: AuditEvent) -> Sequence[str]:
     if isinstance(event, ev.AttachDecided):
         return _decision(audit, found.seq, event)
     lines = [headline(event)]
-    if isinstance(event, ev.FingerprintRecorded):
+    if isinstance(event, ev.LoadCompleted) and event.kind is Kind.PROCESSED:
+        lines += [lineage_line(event)]
+    elif isinstance(event, ev.FingerprintRecorded):
         lines += [evidence_line(event.evidence)]
     elif isinstance(event, ev.VerifyFailed) and event.attach:
         names = " and ".join(event.spellings) or "the asked checkpoint"
@@ -119,6 +122,9 @@ def _decision(audit: Audit, seq: int, event: ev.AttachDecided) -> list[str]:
     ]
     row = audit.attach_at(seq)
     lines += _evidence(audit, event)
+    if event.kind is Kind.PROCESSED and event.residency is not None:
+        found = audit.stream(f"residency/{event.residency}")
+        lines += [lineage_line(item.event) for item in found if isinstance(item.event, ev.LoadCompleted)]
     policy = event.policy_body
     if event.outcome is Outcome.HIT and event.served is not None:
         lines.append(
@@ -188,6 +194,17 @@ def evidence_line(taken: Fingerprint) -> str:
     elif taken.tier is Tier.CONTENT:
         text += ", every byte hashed" + ("" if taken.pinnable else f", not to be reused: {taken.not_pinnable}")
     return f"{text} ({cost})."
+
+
+def lineage_line(event: ev.LoadCompleted) -> str:
+    """What processed weights were made from, by whom and for what, as a sentence."""
+    engine = f"{event.by.name} {event.by.version}".strip() if event.by is not None else "an engine"
+    source = "the files of the checkpoint" if event.source == "disk" else str(event.source)
+    lineage = "proven" if event.lineage is Lineage.PROVEN else f"unproven ({event.unproven_why})"
+    return (
+        f"{event.residency} holds what {engine} made of {source} (weights digest {event.weights_digest[:16]}) for configuration "
+        f"{config_digest(event.config)[:16]} of {len(event.config)} fields; its lineage is {lineage}."
+    )
 
 
 def _afterwards(row: dict[str, Any], seq: int) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from wcache.core.model import events as ev
-from wcache.core.model.vocabulary import Outcome, TrustScope
+from wcache.core.model.config import config_digest
+from wcache.core.model.vocabulary import Kind, Outcome, TrustScope
 from wcache.ledger.moment import utc
 
 
@@ -38,17 +39,29 @@ def _outcome_line(event: ev.AttachDecided) -> str:
     )
 
 
+def _completed_line(event: ev.LoadCompleted) -> str:
+    counted = f"{event.tensors} tensors, {event.bytes} bytes"
+    took = f"in {sum(event.seconds.values()):.2f} s."
+    if event.kind is Kind.RAW:
+        return f"{event.residency} is resident: {event.served.spelling}, {counted}, weights digest {_d(event.weights_digest)}, {took}"
+    return (
+        f"{event.residency} is resident: processed weights of {event.served.spelling}, {counted}, processed digest "
+        f"{_d(event.processed_digest)}, configuration {_d(config_digest(event.config))}, lineage {event.lineage}, {took}"
+    )
+
+
 _HEADLINES: dict[type[ev.Event], Any] = {
     ev.DaemonStarted: lambda e: f"Daemon instance {e.instance} started: version {e.version}, pid {e.pid}, uid {e.uid}.",
     ev.DaemonStopped: lambda e: (
         f"Daemon instance {e.instance} stopped in order, by {e.by}{f', and left {len(e.left)} with the service manager' if e.left else ''}."
     ),
     ev.DaemonLost: lambda e: f"Daemon instance {e.instance} ended without a word; noticed by {e.noticed_by}.",
-    ev.LoadStarted: lambda e: f"{e.residency} began to load {e.asked.spelling}: {e.tensors} tensors, {e.bytes} bytes, on {e.device}.",
-    ev.LoadCompleted: lambda e: (
-        f"{e.residency} is resident: {e.served.spelling}, {e.tensors} tensors, {e.bytes} bytes, weights digest {_d(e.weights_digest)}, "
-        f"in {sum(e.seconds.values()):.2f} s."
+    ev.LoadStarted: lambda e: (
+        f"{e.residency} began to load {e.asked.spelling}: {e.tensors} tensors, {e.bytes} bytes, on {e.device}."
+        if e.kind is Kind.RAW
+        else f"{e.residency} is to hold processed weights of {e.asked.spelling}: {e.tensors} tensors, {e.bytes} bytes, on {e.device}."
     ),
+    ev.LoadCompleted: lambda e: _completed_line(e),
     ev.LoadFailed: lambda e: f"{e.residency} could not load {e.asked.spelling}: {e.code}: {e.message}.",
     ev.FingerprintRecorded: lambda e: f"Evidence about {e.spelling} was taken by {e.by}: {e.evidence.tier} {_d(e.evidence.digest)}.",
     ev.TrustGranted: _grant_line,

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from wcache.core.model.decide import ResidencyView
 from wcache.core.model.errors import LedgerCorrupt
-from wcache.core.model.events import Identity
+from wcache.core.model.events import AttachDecided, Event, Identity, LoadCompleted, decode_payload
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import LIVE_RESIDENCY
 from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
@@ -115,6 +115,16 @@ class Knowledge:
         rows = self._rows(f"SELECT {columns} FROM residency WHERE state IN ({_marks(wanted)}) ORDER BY seq", wanted)  # noqa: S608
         return tuple(self._residency(row) for row in rows)
 
+    def decided(self, attach: str) -> AttachDecided | None:
+        """The first decision of an attach, whole."""
+        found = self._event(f"attach/{attach}", AttachDecided)
+        return found if isinstance(found, AttachDecided) else None
+
+    def completed(self, residency: str) -> LoadCompleted | None:
+        """What was recorded when these weights became resident."""
+        found = self._event(f"residency/{residency}", LoadCompleted)
+        return found if isinstance(found, LoadCompleted) else None
+
     def attach(self, attach: str) -> dict[str, Any] | None:
         """The projected row of an attach by its id: column -> value; `evidence` is JSON text."""
         rows = self._rows("SELECT * FROM attach WHERE attach = ?", (attach,), named=True)
@@ -134,6 +144,11 @@ class Knowledge:
     def head(self) -> int:
         """The newest seq; 0 of an empty ledger."""
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM event")[0][0])
+
+    def _event(self, stream: str, kind: type[Event]) -> Event | None:
+        sql = "SELECT schema, payload FROM event WHERE stream = ? AND type = ? AND payload IS NOT NULL ORDER BY seq LIMIT 1"
+        rows = self._rows(sql, (stream, kind.type))
+        return decode_payload(kind.type, rows[0][0], rows[0][1]) if rows else None
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = (), named: bool = False) -> list[Any]:
         with translated(self.path):

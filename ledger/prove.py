@@ -33,7 +33,7 @@ from wcache.core.model.errors import (
 from wcache.core.model.events import AttachDecided, Event, LoadCompleted, VerifyFailed, VerifyInconclusive, VerifyPassed
 from wcache.core.model.evidence import Fingerprint, Location
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Outcome, Proof, Tier
+from wcache.core.model.vocabulary import Kind, Lineage, Outcome, Proof, Tier
 from wcache.ledger.audit import Audit
 from wcache.ledger.evidence import append_events, hash_held, recorded, store_granted
 from wcache.ledger.knowledge import Knowledge
@@ -124,6 +124,8 @@ class _Prover:
             if served_digest is None:
                 raise _Unprovable("the ledger does not know the digest of what was served")
             content, why = self._asked_content(decided, row["decided_ns"], reader)
+            if decided.kind is Kind.PROCESSED and (content.weights_digest or content.digest) == served_digest:
+                why += f", and {self._require_lineage(decided)}"
         except _Unprovable as unprovable:
             event: Event = VerifyInconclusive(subject="hit", attach=row["attach"], residency=row["residency"], why=str(unprovable))
             return Proving(**base, proof=Proof.UNPROVABLE, why=str(unprovable), proof_seq=append_events(self._ledger, event)[0])
@@ -171,6 +173,14 @@ class _Prover:
         found = self._audit.stream(f"residency/{decided.residency}")
         self._audit.refresh()
         return [item.event for item in found if isinstance(item.event, LoadCompleted)]
+
+    def _require_lineage(self, decided: AttachDecided) -> str:
+        """How it is known that processed weights were made from the bytes with that digest. Raises _Unprovable."""
+        load = next(iter(self._loads(decided)), None)
+        if load is None or load.lineage is not Lineage.PROVEN:
+            why = load.unproven_why if load is not None else "nothing is recorded of them"
+            raise _Unprovable(f"the checkpoint is the right one, but the lineage of the processed weights is unproven: {why}")
+        return f"the processed weights were made from {'those files' if load.source == 'disk' else load.source}"
 
     # --- which bytes were asked for ---------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
-from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, sampled_contradicts, serves_device
+from wcache.core.model.decide import Decision, Request, ResidencyView, agrees, decide, origin_known, sampled_contradicts, serves_device
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, NoRoom, RequestRefused
 from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Fingerprint, Location
@@ -72,14 +73,14 @@ def gather(
         from wcache.loader.foreign import gather_from_other
 
         return gather_from_other(session, question, settings, reader=reader, may_hash=may_hash, on_progress=on_progress)
-    gathering = _Gathering(session, question, settings, reader, may_hash, on_progress)
+    gathering = Gathering(session, question, settings, reader, may_hash, on_progress)
     try:
         return gathering.run()
     finally:
         gathering.close()
 
 
-class _Gathering:
+class Gathering:
     def __init__(
         self,
         session: Session,
@@ -125,6 +126,9 @@ class _Gathering:
             waited = decision.reason is Reason.STILL_LOADING and self._wait(decision.residency, deadline)
             if not waited:
                 break
+        if self.question.kind is Kind.PROCESSED and decision.outcome is not Outcome.HIT:
+            self._note_files()
+            decision = self._decide()
         checkpoint = self.held.checkpoint if self.held else None
         return Gathered(self.request, decision, tuple(self.evidence), self.offer, checkpoint, self.price, self.note)
 
@@ -198,10 +202,22 @@ class _Gathering:
             and one.kind is request.kind
             and serves_device(one, request)
             and (one.kind is Kind.RAW or not config_difference(request.config, one.config))
+            and (origin_known(one) or self.trusting or self.policy.accept in ("header", "sampled"))
             and (asked.table_digest is None or asked.table_digest == one.table_digest)
             and not any(agrees(item, one) is False for item in self.evidence if item.tier is not Tier.TRUSTED)
             and not sampled_contradicts(self.evidence, one)
         ]
+
+    def _note_files(self) -> None:
+        """The engine will read the files now and may publish what it makes of them: that counts for more if it is on record which files
+        they were before."""
+        if self.resolved is None or self.request.obstacle is not None or any(item.location is not None for item in self.evidence):
+            return
+        with suppress(CheckpointInvalid, CheckpointUnreadable, CheckpointChanged):  # the engine finds out itself
+            self._take_pinned(self._known_here())
+            if not self.evidence:
+                self._open()
+                self._take_header()
 
     # --- tiers, cheapest first --------------------------------------------------------------------------------------------
 

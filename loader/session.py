@@ -19,6 +19,7 @@ from wcache.core.wire.channel import Channel
 from wcache.core.wire.messages import (
     MAX_FDS,
     RESTARTED,
+    SHARD,
     Ack,
     AnyReply,
     AttachBegin,
@@ -29,20 +30,27 @@ from wcache.core.wire.messages import (
     Hashed,
     HashRequest,
     Known,
+    Loaded,
     Lookup,
     Message,
     Observe,
     Progress,
     Prove,
     Proved,
+    Publish,
+    PublishBegin,
+    Publishing,
+    SegmentManifest,
     Segments,
     Status,
     StatusRequest,
 )
 from wcache.loader.mapping import Segment
+from wcache.loader.packed import Packed, take_packed
 
 # A hash reports progress all the time; this is only for how long it may be silent (a queue behind another one, a stalled disk).
 _HASH_SILENCE_S = 120.0
+_PUBLISH_SILENCE_S = 120.0  # the same of a publish, which may wait for room or for another one
 _PROOF_SILENCE_S = 40.0  # longer than the server gives its worker
 _SETTLE_S = 2.0  # the reply to a report was due long ago when somebody looks for it
 
@@ -50,10 +58,12 @@ M = TypeVar("M")
 
 
 class Answer(NamedTuple):
-    """The recorded decision, and on a hit the segments. `problem` says why the segments must not be mapped; there are none then."""
+    """The recorded decision, and on a hit what was granted: segments of shards, or packed weights. `problem` says why it must not be
+    mapped; there is none of it then."""
 
     decided: Decided
     segments: tuple[Segment, ...] = ()
+    packed: Packed | None = None
     problem: WcacheError | None = None
 
 
@@ -114,36 +124,38 @@ class Session:
         return self._expect(Proved, reply).header
 
     def decide(self, attach: str, request: Request, decision: Decision, evidence: Sequence[Fingerprint]) -> Answer:
-        """Send the decision; the server's own comes back, and on a hit the segments, each checked for its seals, size and header.
+        """Send the decision; the server's own comes back, and on a hit what was granted, checked for its seals, sizes and headers.
 
-        All of them are received before one that fails its check is told, so that the connection stays usable.
+        All of it is received before one that fails its check is told, so that the connection stays usable.
         """
         message = Decide(attach=attach, request=request, decision=decision, evidence=tuple(evidence))
         decided = self._expect(Decided, self._channel.call(message))
-        segments: list[Segment] = []
-        problem: WcacheError | None = None
-        sizes = {manifest.name: manifest.size_bytes for manifest in decided.segments}
+        received: list[tuple[SegmentManifest, int]] = []
+        manifests = {manifest.name: manifest for manifest in decided.segments}
         try:
-            last = not sizes
+            last = not manifests
             while not last:
                 reply, descriptors = self._channel.receive()
                 batch = self._expect(Segments, reply, descriptors)
                 last = batch.last
-                if len(batch.names) != len(descriptors):
+                if len(batch.names) != len(descriptors) or not manifests.keys() >= set(batch.names):
                     _close_all(descriptors)
                     raise self._confused(f"{len(batch.names)} segments were announced, {len(descriptors)} descriptors came")
-                for name, descriptor in zip(batch.names, descriptors, strict=True):
-                    problem = _take(segments, name, descriptor, sizes.get(name, -1)) or problem
+                received += [(manifests[name], descriptor) for name, descriptor in zip(batch.names, descriptors, strict=True)]
                 self._channel.send(Ack())
         except BaseException:
-            for segment in segments:
-                segment.close()
+            _close_all([descriptor for _, descriptor in received])
             raise
-        if problem is not None:
-            for segment in segments:
-                segment.close()
-            return Answer(decided, (), problem)
-        return Answer(decided, tuple(segments))
+        return _checked(decided, received, request.device)
+
+    def begin_publish(self, request: PublishBegin, on_progress: Callable[[Progress], None] | None = None) -> Publishing | Loaded:
+        """Ask for room; Loaded where equal weights are resident, perhaps after waiting for who publishes them now."""
+        reply = self._channel.call(request, timeout_s=_PUBLISH_SILENCE_S, on_progress=on_progress)
+        return reply if isinstance(reply, Loaded) else self._expect(Publishing, reply)
+
+    def publish(self, request: Publish, descriptors: Sequence[int], on_progress: Callable[[Progress], None] | None = None) -> Loaded:
+        """Hand the memory over and wait until it is resident."""
+        return self._expect(Loaded, self._channel.call(request, descriptors, timeout_s=_PUBLISH_SILENCE_S, on_progress=on_progress))
 
     def observe(self, event: Event, event_id: str) -> None:
         """Report what happened; returns when it is on record. What was told before must be settled.
@@ -190,12 +202,25 @@ class Session:
         return DaemonUnreachable(Reason.PROTOCOL_ERROR, what)
 
 
-def _take(segments: list[Segment], name: str, descriptor: int, size_bytes: int) -> WcacheError | None:
-    try:
-        segments.append(Segment(name, descriptor, size_bytes))
-    except WcacheError as error:
-        return error
-    return None
+def _checked(decided: Decided, received: list[tuple[SegmentManifest, int]], device: str) -> Answer:
+    """Every descriptor is looked at before one that fails is told, so that all of them are closed then."""
+    if any(manifest.form != SHARD for manifest, _ in received):
+        try:
+            return Answer(decided, packed=take_packed(received, device))
+        except WcacheError as error:
+            return Answer(decided, problem=error)
+    segments: list[Segment] = []
+    problem: WcacheError | None = None
+    for manifest, descriptor in received:
+        try:
+            segments.append(Segment(manifest.name, descriptor, manifest.size_bytes))
+        except WcacheError as error:  # noqa: PERF203
+            problem = error
+    if problem is not None:
+        for segment in segments:
+            segment.close()
+        return Answer(decided, problem=problem)
+    return Answer(decided, tuple(segments))
 
 
 def _observe(event: Event, event_id: str) -> Observe:

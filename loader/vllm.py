@@ -45,10 +45,11 @@ def loader_class() -> type:
             self._vllm_config: Any = None
             self._options: Any = None
             self._weights: Any = None  # of the load that is under way
+            self._settled: Any = None  # of the one before
             self._broken: Exception | None = None
             try:
                 options = importlib.import_module("wcache.loader.vllm_options")
-                importlib.import_module("wcache.loader.vllm_weights")
+                importlib.import_module("wcache.loader.vllm_weights")  # and all that it needs
             except Exception as error:  # a broken installation raises anything; which checkpoint it keeps from loading is not known yet
                 self._broken = error
             else:
@@ -65,7 +66,20 @@ def loader_class() -> type:
                 _refuse(self._broken, vllm_config, model_config, load_config=self._asked_config, version=vllm.__version__)
             self._vllm_config = vllm_config
             with _told():
-                return super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
+                if self._options.tensors == "raw" or model_config.runner_type == "draft":
+                    return super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
+                return self._load_processed(vllm_config, model_config, prefix)
+
+        def _load_processed(self, vllm_config: Any, model_config: Any, prefix: str) -> Any:
+            from wcache.loader.vllm_processed import Processed, plain_layout
+
+            processed = Processed(self._options.settings, vllm_config, model_config, prefix)
+            model = processed.attached()
+            if model is None:
+                with plain_layout(processed.device):
+                    model = super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
+                processed.publish(model, self._settled.source, self._settled.read_bytes)
+            return model
 
         def load_weights(self, model: Any, model_config: Any) -> None:
             with self._attaching(model, model_config):
@@ -104,13 +118,13 @@ def loader_class() -> type:
                 dtype=safetensors_dtype(model_config.dtype),
                 engine=engine_of(model_config, vllm.__version__),
                 ranks=ranks_of(vllm_config),
-                launch=launch_of(vllm_config),
+                launch=launch_of(get_current_vllm_config()),  # a draft's own configuration is a copy that says it is another instance
             )
             try:
                 with self._weights.settled(model):
                     yield
             finally:
-                self._weights = None
+                self._weights, self._settled = None, self._weights
 
     return WcacheModelLoader
 

@@ -12,6 +12,8 @@ from wcache.core.model.policy import Policy
 from wcache.core.settings import Settings, load_settings
 
 _OWN = ("tensors", "fallback", "mode", "socket_dir")
+_MODES = {"raw": "copy", "processed": "zero_copy"}
+"""Raw tensors are copied into vLLM's own layout; processed ones are used where they lie."""
 _DISK = ("enable_multithread_load", "num_threads", "enable_weights_track")
 """Keys of vLLM's own loader, handed on to it: it reads the shards, from memory or from disk."""
 _SETTINGS = ("runtime_dir", "state_dir", "ledger", "daemon_uid", *Policy.__struct_fields__)
@@ -21,7 +23,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """`disk` is what vLLM's own loader is given."""
 
     settings: Settings
-    tensors: Literal["raw"] = "raw"
+    tensors: Literal["raw", "processed"] = "raw"
     disk: dict[str, Any] = {}
 
 
@@ -36,11 +38,11 @@ def parse_options(extra: object) -> Options:
         if key not in (*_OWN, *_SETTINGS, *_DISK):
             raise _refused(str(key), "is no key of the load format wcache", f"known: {', '.join((*_OWN, *_SETTINGS, *_DISK))}")
     tensors = extra.get("tensors", "raw")
-    if tensors != "raw":
-        raise _refused("tensors", f"is {tensors!r}", "it must be raw")
-    mode = extra.get("mode", "copy")
-    if mode != "copy":
-        raise _refused("mode", f"is {mode!r}", "it must be copy: vLLM copies raw tensors into its own layout")
+    if tensors not in ("raw", "processed"):
+        raise _refused("tensors", f"is {tensors!r}", "it must be raw or processed")
+    mode = extra.get("mode", _MODES[tensors])
+    if mode != _MODES[tensors]:
+        raise _refused("mode", f"is {mode!r}", f"with tensors = {tensors} it must be {_MODES[tensors]}")
     words = {name: extra[name] for name in _SETTINGS if name in extra}
     if "fallback" in extra:
         if not isinstance(extra["fallback"], bool):
@@ -48,7 +50,8 @@ def parse_options(extra: object) -> Options:
         _add(words, "on_miss", "fallback" if extra["fallback"] else "strict", "fallback")
     if "socket_dir" in extra:
         _add(words, "runtime_dir", extra["socket_dir"], "socket_dir")
-    return Options(settings=load_settings(**words), disk={key: extra[key] for key in _DISK if key in extra})
+    disk = {key: extra[key] for key in _DISK if key in extra}
+    return Options(settings=load_settings(**words), tensors=tensors, disk=disk)
 
 
 def _add(words: dict[str, Any], name: str, value: object, key: str) -> None:

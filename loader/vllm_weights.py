@@ -59,6 +59,15 @@ class Weights:
                 attachment.map_failed(MappingFailed(f"no directory for links to the shards: {error}"))
         return spelling
 
+    @property
+    def source(self) -> Attachment | None:
+        """The attach of the first source, where there is no other: all of the model came by it."""
+        return self._attachments[0] if len(self._attachments) == 1 else None
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(self._read_bytes.values())
+
     def read_from(self, spelling: str, files: Sequence[str]) -> None:
         """What is read from disk for `spelling` after all."""
         with suppress(OSError):

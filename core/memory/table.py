@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import bisect
 import os
+import struct
+from collections.abc import Iterable, Sequence
 
 import msgspec
+from blake3 import blake3
 
 from wcache.core.memory import memfd
 from wcache.core.memory.packing import Placement
 from wcache.core.model.errors import MappingFailed
 
 VERSION = 1
+PROCESSED_ALGORITHM = "wcache-processed-1/blake3"
 MAX_BYTES = 256 << 20  # as the cap on headers of checkpoints: a table says no more than they do
 
 
@@ -40,6 +44,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             if offset_bytes < end or size_bytes < 0:
                 raise MappingFailed(f"its table has overlapping blocks at {offset_bytes}")
             end = offset_bytes + size_bytes
+        if len({place.name for place in self.tensors}) != len(self.tensors):
+            raise MappingFailed("its table names a tensor twice")
         if end > memory_bytes or self.size_bytes > memory_bytes:
             raise MappingFailed(f"its table describes {max(end, self.size_bytes)} bytes, the memory has {memory_bytes}")
         homes = self.homes()
@@ -65,6 +71,43 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decode = msgspec.msgpack.Decoder(Table).decode
+
+
+def processed_digest(table: Table, block_digests: Sequence[bytes]) -> str:
+    """The digest (hex) of processed weights: BLAKE3 over a domain tag and length-framed fields, as the digests of checkpoints are.
+
+    `block_digests` has the BLAKE3 of each of `table.blocks`, 32 bytes, in their order. What counts of a tensor is its name, dtype, shape,
+    strides and role, which block it lies in and where in it; of a block its size and digest. Where the blocks lie in memory, and in which
+    order an engine named its tensors, does not count: tensors come sorted by name as UTF-8 bytes, blocks in the order in which those reach
+    them.
+    """
+    homes = table.homes()
+    numbers: dict[int, int] = {}
+    rows = []
+    for place in sorted(table.tensors, key=lambda place: place.name.encode("utf-8")):
+        home = homes[place.name]
+        number = numbers.setdefault(home, len(numbers))
+        inside_bytes = place.offset_bytes - table.blocks[home][0]
+        rows.append(
+            _framed(
+                place.name.encode("utf-8"), place.dtype.encode("ascii"), place.role.encode("ascii"), _numbers(place.shape),
+                _numbers(place.strides), _numbers((number, inside_bytes, place.size_bytes)),
+            )
+        )  # fmt: skip
+    blocks = [_numbers((table.blocks[home][1],)) + block_digests[home] for home in numbers]
+    digest = blake3(_framed(b"wcache/processed/1", _numbers((len(rows), len(blocks)))))
+    for row in (*rows, *blocks):
+        digest.update(_framed(row))
+    return digest.hexdigest()
+
+
+def _framed(*fields: bytes) -> bytes:
+    return b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+
+
+def _numbers(values: Iterable[int]) -> bytes:
+    found = tuple(values)
+    return struct.pack(f">{len(found)}Q", *found)
 
 
 def seal(table: Table, name: str) -> tuple[int, int]:

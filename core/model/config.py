@@ -5,6 +5,7 @@ A list of relevant fields would fail open (a new engine field would be ignored);
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,11 @@ def normalise_config(config: Mapping[str, Any]) -> dict[str, str]:
     skip = IGNORABLE if experts_spread else IGNORABLE | IGNORABLE_WHEN_DENSE
     plain = {field: _plain(value, field) for field, value in config.items() if field not in skip}
     return {field: msgspec.json.encode(plain[field], order="deterministic").decode() for field in sorted(plain)}
+
+
+def config_digest(config: Mapping[str, str]) -> str:
+    """SHA-256 of a normalised configuration's canonical JSON (RFC 8259, keys in name order), first 32 hex digits."""
+    return hashlib.sha256(msgspec.json.encode(dict(config), order="deterministic")).hexdigest()[:32]
 
 
 def config_difference(asked: Mapping[str, str], resident: Mapping[str, str]) -> tuple[str, ...]:

@@ -129,6 +129,11 @@ def serves_device(residency: ResidencyView, request: Request) -> bool:
     return residency.device == request.device or (residency.device == HOST and residency.kind is Kind.RAW)
 
 
+def origin_known(residency: ResidencyView) -> bool:
+    """Whether what is known of a checkpoint is known of these weights too: raw ones are it, processed ones need a proven lineage."""
+    return residency.kind is Kind.RAW or residency.lineage is Lineage.PROVEN
+
+
 def _is_about(request: Request, residency: ResidencyView) -> bool:
     """Whether a residency is about the asked checkpoint at all: the same table, the same place, or the same repository."""
     asked, served = request.asked, residency.served
@@ -208,11 +213,6 @@ def _assess(
     expired = ""
     moved = _moved(request, residency)
     enough: list[Fingerprint] = []
-    from_unknown = residency.kind is Kind.PROCESSED and residency.lineage is not Lineage.PROVEN
-    if from_unknown and policy.accept_tier not in (Tier.HEADER, Tier.SAMPLED):
-        return miss(
-            Reason.EVIDENCE_INSUFFICIENT, "their lineage is unproven: nobody knows from which bytes the processed weights were made"
-        )
     for item in agreeing:
         if item.tier is Tier.TRUSTED:
             covers = [grant_covers(grant, item, request, residency, now_ns) for grant in grants]
@@ -227,7 +227,7 @@ def _assess(
             continue
         elif (item.tier.rank or 0) >= (policy.accept_tier.rank or 0):
             enough.append(item)
-    from_unknown = residency.kind is Kind.PROCESSED and residency.lineage is not Lineage.PROVEN
+    from_unknown = not origin_known(residency)
     if from_unknown and policy.accept_tier not in (Tier.HEADER, Tier.SAMPLED):
         enough = [item for item in enough if item.tier is Tier.TRUSTED]
         if not enough:
@@ -265,9 +265,12 @@ def _mismatch(worst: Fingerprint, request: Request, residency: ResidencyView) ->
 
 
 def _mode(request: Request, residency: ResidencyView) -> Mode:
-    """Another dtype of raw weights means that the engine converts, hence copies; so does another device."""
+    """Another dtype of raw weights means that the engine converts, hence copies; so does another device. Of processed weights the
+    configuration has told the dtype."""
     if request.mode is Mode.COPY or residency.device != request.device:
         return Mode.COPY
+    if residency.kind is Kind.PROCESSED:
+        return Mode.ZERO_COPY
     floats = FLOAT_DTYPES & set(residency.dtypes)
     return Mode.COPY if request.dtype and floats and floats != {request.dtype} else Mode.ZERO_COPY
 

@@ -129,7 +129,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
 
     Of processed weights: `weights_digest` is that of the checkpoint, `processed_digest` that of what is resident, `config` the whole
     normalised configuration, `lineage` whether the one is known to be made from the other, and `source` from what (a residency, or disk);
-    `by` is the engine that published them.
+    `by` is the engine that published them, `unproven_why` what is missing of an unproven lineage.
     """
 
     type = "load.completed"
@@ -155,6 +155,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
     source: str | None = None
     config: dict[str, str] = {}
     by: Engine | None = None
+    unproven_why: str = ""
 
 
 class LoadFailed(Event, frozen=True, kw_only=True):

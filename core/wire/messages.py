@@ -121,8 +121,9 @@ class LoadRequest(Message, frozen=True, kw_only=True, tag=True):
 
 class PublishBegin(Message, frozen=True, kw_only=True, tag=True):
     """An engine offers its post-load tensors: is there room? `asked` is the checkpoint that they were made from, `evidence` what is known
-    of it since they were read, `config` the whole normalised configuration. `source` names the attach whose residency the raw bytes came
-    from; None: they were read from the files that `evidence` is about. The answer is Publishing, or Loaded where an equal one is there."""
+    of it since they were read, `config` the whole normalised configuration. `source` names the attach that the bytes came by: a hit on raw
+    weights; or one that fell back, after which they were read from the files that `evidence` is about. `size_bytes` is the memory's.
+    The answer is Publishing, or Loaded where an equal one is there; Progress, while another publishes the same."""
 
     asked: Identity
     device: str
@@ -138,7 +139,8 @@ class PublishBegin(Message, frozen=True, kw_only=True, tag=True):
 
 class Publish(Message, frozen=True, kw_only=True, tag=True):
     """The published memory, on the connection that began: two descriptors come along, the sealed table and the memory that it describes,
-    which the sender has given up. A worker hashes it; Progress and Loaded follow."""
+    which the sender has given up. A worker hashes it; Progress and Loaded follow. From here on the sender is not
+    needed any more."""
 
     residency: str
     table_bytes: int
@@ -301,10 +303,13 @@ class Publishing(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Loaded(Message, frozen=True, kw_only=True, tag=True):
+    """`unproven_why`: of published weights whose lineage is unproven, what is missing."""
+
     residency: ResidencyView
     reused: bool
     seconds: dict[str, float]
     pinned: bool = False
+    unproven_why: str = ""
 
 
 class Verified(Message, frozen=True, kw_only=True, tag=True):
