@@ -190,7 +190,7 @@ class Drill:
         with suppress(NotFound), Audit(self._daemon.ledger) as audit:
             found = audit.launch(seen.launch)
             seen.attaches, seen.complete = found["attaches"], found["complete"]
-        seen.decided = list({(row["rank"], row["checkpoint"]): row for row in seen.attaches}.values())
+        seen.decided = list({(row["rank"], row["checkpoint"], row["engine"]): row for row in seen.attaches}.values())
         took_s = [row["map_ms"] / 1000 if row["map_ms"] is not None else row["fallback_s"] for row in seen.decided]
         if took_s and None not in took_s:
             seen.weights_s, seen.weights_s_by = max(took_s), "the ledger"
@@ -207,7 +207,7 @@ class Drill:
             for line in seen.last_words:
                 self._say(f"  {line}")
             raise UsageError(
-                f"without wcache, {seen.wrong[0]}", where=str(self._options.out / f"{run.label}.log"),
+                f"the server is not ready even without wcache: {seen.wrong[0]}", where=str(self._options.out / f"{run.label}.log"),
                 remedy="the log says why; correct the command" + (", or wait longer (--wait)" if seen.timed_out else ""),
             )  # fmt: skip
         return seen

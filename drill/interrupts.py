@@ -12,16 +12,19 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What arrives meanwhile is a KeyboardInterrupt at the end of the block. Handlers, unlike blocked signals, are not inherited."""
+    """What arrives meanwhile is a KeyboardInterrupt at the end of the block, unless it was ignored before (nohup(1), a shell's `&`).
+
+    A process that is started inside gets the default of each: handlers, unlike what is blocked or ignored, are not inherited.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is ever interrupted
         return
-    arrived: list[int] = []
-    before = {number: signal.signal(number, lambda number, frame: arrived.append(number)) for number in SIGNALS}
+    arrived: list[signal.Signals] = []
+    before = {one: signal.signal(one, lambda number, frame: arrived.append(signal.Signals(number))) for one in SIGNALS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if arrived:
+    if any(before[number] is not signal.SIG_IGN for number in arrived):
         raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,9 @@ from wcache.drill.interrupts import uninterrupted
 POLL_S = 1.0
 STOP_S = 30.0
 _HEALTH_S = 2.0
+_END_LINES = 8
+_END_BYTES = 1 << 20
+_ERROR = re.compile(r"\w(Error|Exception|Miss|Invalid): ")
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy of the environment has no business with this host
 
 
@@ -95,13 +99,17 @@ class RunningServer:
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
 
-    def last_words(self, lines: int = 12) -> list[str]:
-        """The end of its log, blank lines left out."""
-        with suppress(OSError), self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - 64 * 1024))
-            text = file.read().decode("utf-8", "replace")
-            return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
-        return []
+    def last_words(self) -> list[str]:
+        """The end of its log, blank lines left out, below the last errors before it: what a dying engine says last is rarely why."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - _END_BYTES))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return []
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        before = [line for line in lines[:-_END_LINES] if _ERROR.search(line)]
+        return [*before[-_END_LINES // 2 :], *lines[-_END_LINES:]]
 
 
 def _healthy(url: str) -> bool:

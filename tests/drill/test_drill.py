@@ -183,7 +183,7 @@ def test_a_server_that_ends_at_once_ends_the_drill_with_the_last_lines_of_its_lo
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert any("unrecognized arguments: --nonsense" in line for line in lines[:-1]), done.stderr
-    assert lines[-1].startswith("wcache: ") and "disk.log: without wcache, it ended with status 2" in lines[-1]
+    assert lines[-1].startswith("wcache: ") and "disk.log: the server is not ready even without wcache: it ended with status 2" in lines[-1]
 
 
 def test_a_server_that_never_listens_is_a_time_out_and_no_process_is_left(place: Place) -> None:
