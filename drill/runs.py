@@ -68,22 +68,21 @@ class Result(msgspec.Struct, kw_only=True):
         return not self.wrong
 
 
-DISK = Run(label="disk", case="disk", way="disk", expected="ready without wcache", timed=True)
+DISK = Run(label="disk", case="disk", way="disk", expected="ready", timed=True)
 ABSENT_FALLBACK = Run(
-    label="absent-fallback", case="absent_fallback", way="fallback", expected="ready, fallback daemon_absent, the disk's answers"
+    label="absent-fallback", case="absent_fallback", way="fallback", expected="fallback daemon_absent"
 )
 ABSENT_STRICT = Run(label="absent-strict", case="absent_strict", way="strict", expected="no start, strict_miss daemon_absent")
-PREPARE = Run(label="prepare", case="prepare", way="fallback", expected="ready, and its processed tensors published", daemon=True)
+PREPARE = Run(label="prepare", case="prepare", way="fallback", expected="processed tensors published", daemon=True)
 
 
 def warm(number: int, tensors: str) -> Run:
-    how = "hit pinned" + (" zero_copy of processed tensors" if tensors == "processed" else "")
-    expected = f"ready, every rank {how}, the disk's answers"
+    expected = "every rank hit pinned" + (" zero_copy" if tensors == "processed" else "")
     return Run(label=f"warm-{number}", case="warm", way="strict", expected=expected, daemon=True, timed=True)
 
 
 def dtype(tensors: str) -> Run:
-    expected = "no start, config_mismatch dtype" if tensors == "processed" else "ready, every rank hit in mode copy"
+    expected = "no start, config_mismatch dtype" if tensors == "processed" else "every rank hit copy"
     return Run(label="dtype", case="dtype", way="strict", expected=expected, daemon=True)
 
 

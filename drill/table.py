@@ -45,5 +45,4 @@ def outcome(seen: Result) -> str:
 def sentence(seen: Result) -> str:
     """The outcome in a line, and what was wrong with it."""
     took = f" ({seen.elapsed_s:.1f} s)" if seen.elapsed_s is not None else ""
-    wrong = f"; expected {seen.expected}: {'; '.join(seen.wrong)}" if seen.wrong else ""
-    return f"{outcome(seen)}{took}{wrong}"
+    return f"{outcome(seen)}{took}" + (f" ✗ {'; '.join(seen.wrong)}" if seen.wrong else "")
