@@ -156,7 +156,7 @@ def _about(document: dict[str, Any], out: Path) -> dict[str, Any]:
         "versions": ", ".join([f"wcache {document['versions']['wcache']}", *document["versions"]["engines"]]),
         "preparation": f"{duration(preparation['total_s'])}: daemon {duration(preparation['daemon_start_s'])}, load "
         f"{duration(preparation['load_s'])}" + (f", publish {duration(published)}" if published is not None else ""),
-        "pays after": f"{pays} restart{'s' * (pays != 1)}" if pays is not None else "never: a warm start was not quicker than one from disk",
+        "pays after": f"{pays} restart{'s' * (pays != 1)}" if pays is not None else "never: warm starts were not quicker than from disk",
         "page cache": f"held {100 * min(shares):.0f} % of the shards or more before every start; cold here means without a daemon" if shares
         else None,
         "ledger": f"{document['ledger']['ledger']}, {document['ledger']['events']} events",

@@ -69,9 +69,7 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 DISK = Run(label="disk", case="disk", way="disk", expected="ready", timed=True)
-ABSENT_FALLBACK = Run(
-    label="absent-fallback", case="absent_fallback", way="fallback", expected="fallback daemon_absent"
-)
+ABSENT_FALLBACK = Run(label="absent-fallback", case="absent_fallback", way="fallback", expected="fallback daemon_absent")
 ABSENT_STRICT = Run(label="absent-strict", case="absent_strict", way="strict", expected="no start, strict_miss daemon_absent")
 PREPARE = Run(label="prepare", case="prepare", way="fallback", expected="processed tensors published", daemon=True)
 

@@ -100,6 +100,8 @@ def test_preparation_is_won_back_only_by_starts_that_were_quicker() -> None:
 
     assert pays_after(25.0, drilled(30.0, 20.0)) == 3
     assert pays_after(25.0, drilled(20.0, 20.0)) is None
+    fallback = seen(runs.ABSENT_FALLBACK, row("fallback", "daemon_absent"), elapsed_s=19.0)
+    assert pays_after(25.0, [*drilled(30.0, 20.0), fallback]) is None, "the first start of all is slower for reasons of its own"
     assert pays_after(25.0, drilled(30.0, 2.0, ready=False)) is None, "a time-out is no speed-up"
     assert pays_after(25.0, drilled(30.0, 2.0, wrong=["other answers"])) is None
 
