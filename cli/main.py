@@ -22,6 +22,7 @@ COMMANDS = {
     "ls": ("wcache.cli.weights:ls", "List resident weights and who has them mapped."),
     "release": ("wcache.cli.weights:release", "Give resident weights back."),
     "verify": ("wcache.cli.weights:verify", "Check that resident weights are still what was loaded."),
+    "preload": ("wcache.cli.preload:preload", "Let vLLM load once, and keep what it made of the weights."),
     "fingerprint": ("wcache.cli.checkpoint:fingerprint", "Take evidence about a checkpoint's content."),
     "check": ("wcache.cli.checkpoint:check", "Say how an attach would be decided, without attaching."),
     "exec": ("wcache.cli.exec:exec_", "Run a command unchanged, with its weights from the cache."),

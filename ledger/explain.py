@@ -229,21 +229,26 @@ def _afterwards(row: dict[str, Any], seq: int) -> list[str]:
 
 
 def launch_summary(launch: str, attaches: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A launch as one answer: per rank the last attach of each checkpoint counts; `complete` when every rank has all its weights."""
-    latest: dict[tuple[int, str], dict[str, Any]] = {}
+    """A launch as one answer: per rank the last attach of each checkpoint counts, by each engine (a draft model may be the checkpoint of
+    its target); `complete` when every rank has all its weights."""
+    latest: dict[tuple[int, str, str], dict[str, Any]] = {}
     for row in attaches:
-        latest[row["rank"], row["checkpoint"]] = row
+        latest[row["rank"], row["checkpoint"], row["engine"]] = row
     world = max((row["world"] for row in attaches), default=0)
     by_rank: dict[int, list[dict[str, Any]]] = {rank: [] for rank in range(world)}
-    for (rank, _), row in sorted(latest.items(), key=lambda item: item[0]):
+    for (rank, *_), row in sorted(latest.items(), key=lambda item: item[0]):
         by_rank.setdefault(rank, []).append(row)
     complete = {rank for rank, rows in by_rank.items() if rows and all(_arrived(row) for row in rows)}
-    several = len({checkpoint for _, checkpoint in latest}) > 1  # a draft model, a vision tower: then each is named
+    several = len({row["checkpoint"] for row in attaches}) > 1  # a vision tower, a draft model: then each is named
+    engines = len({row["engine"] for row in attaches}) > 1
     parts = [f"{len(complete)} of {len(by_rank)} ranks mapped"]
     for rank, rows in by_rank.items():
         if not rows:
             parts.append(f"rank {rank} never asked")
-        parts += [f"rank {rank} {_went(row, several)}" for row in rows if not _arrived(row)]
+        for row in rows:
+            if not _arrived(row):
+                by = f" ({row['engine']})" if engines else ""
+                parts.append(f"rank {rank}{by} {_went(row, several)}")
     return {
         "launch": launch,
         "complete": len(complete) == len(by_rank),

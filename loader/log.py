@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from wcache.core.model.events import Ranks
 from wcache.core.model.evidence import Coverage
@@ -21,10 +24,24 @@ def mapped(tensors: int, mode: Mode, ranks: Ranks, tier: Tier | None, seq: int |
     logger.info("Mapped %d tensors from the weight cache daemon (%s mode)%s", tensors, mode.value, _tail(ranks, tier, seq))
 
 
+_next: ContextVar[str] = ContextVar("next", default="disk loading")
+
+
+@contextmanager
+def falling_back_to(what: str) -> Iterator[None]:
+    """For an attach whose miss does not lead to the disk yet."""
+    token = _next.set(what)
+    try:
+        yield
+    finally:
+        _next.reset(token)
+
+
 def unusable(reason: Reason, detail: str, ranks: Ranks, tier: Tier | None, seq: int | None) -> None:
     """A fallback. The contract's sentence comes first, why and what to do about it after it."""
     why = f": {detail}" if detail else ""
-    logger.warning("Weight cache unusable (%s); falling back to disk loading%s%s", reason.value, _tail(ranks, tier, seq), why)
+    tail = _tail(ranks, tier, seq)
+    logger.warning("Weight cache unusable (%s); falling back to %s%s%s", reason.value, _next.get(), tail, why)
 
 
 def weak_hit(tier: Tier | None, coverage: Coverage | None, seq: int | None) -> None:

@@ -1,10 +1,14 @@
-"""Recording without a server: the loader appends its own miss or fallback, and where the ledger cannot take it, to the journal."""
+"""Recording without a server: the loader appends its own miss or fallback, and where the ledger cannot take it, to the journal.
+
+Needs as little of the rest as can be, since it also records that the rest cannot be imported.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,12 +21,15 @@ from wcache.core.model.vocabulary import Outcome, Reason
 from wcache.core.settings import Settings
 from wcache.loader import log
 from wcache.loader.question import Question
-from wcache.loader.session import new_event_id
 
 if TYPE_CHECKING:
     from wcache.ledger.store import Unit
 
 JOURNAL_NAME = "journal.jsonl"
+
+
+def new_event_id() -> str:
+    return uuid.uuid4().hex
 
 
 def decided_event(attach: str, question: Question, request: Request, decision: Decision, settings: Settings) -> AttachDecided:

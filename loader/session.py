@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
@@ -47,6 +46,7 @@ from wcache.core.wire.messages import (
 )
 from wcache.loader.mapping import Segment
 from wcache.loader.packed import Packed, take_packed
+from wcache.loader.record import new_event_id as new_event_id
 
 # A hash reports progress all the time; this is only for how long it may be silent (a queue behind another one, a stalled disk).
 _HASH_SILENCE_S = 120.0
@@ -225,10 +225,6 @@ def _checked(decided: Decided, received: list[tuple[SegmentManifest, int]], devi
 
 def _observe(event: Event, event_id: str) -> Observe:
     return Observe(event_id=event_id, type=event.type, payload=encode_payload(event).decode(), occurred_ns=time.time_ns())
-
-
-def new_event_id() -> str:
-    return uuid.uuid4().hex
 
 
 def _close_all(descriptors: Sequence[int]) -> None:

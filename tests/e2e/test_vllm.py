@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import re
@@ -25,13 +26,14 @@ from safetensors.torch import load_file, save_file
 from support.daemon import DaemonProcess, wait_until
 from support.ledgers import Record
 
-from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, MapCompleted
-from wcache.core.model.vocabulary import Mode, Outcome, Reason
+from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, MapCompleted, ReleaseRefused
+from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
 
 WORD = os.environ.get("WCACHE_TEST_VLLM", "")
 VLLM = (Path(__file__).resolve().parent.parent.parent / WORD).absolute()
 PROGRAM = Path(__file__).resolve().parent / "vllm_starts.py"
-START_S = 1800.0
+START_S = 900.0
+"""What all starts of one process may take together."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,6 +96,11 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
     return found
 
 
+def _patiently() -> None:
+    """What runs next has a time limit of its own, beyond the one of each test."""
+    faulthandler.cancel_dump_traceback_later()
+
+
 def _environ(daemon: DaemonProcess) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WCACHE_", "VLLM_"))}
     return {
@@ -114,6 +121,7 @@ class Starts(NamedTuple):
     results: dict[str, Any]
     log: str
     record: Record
+    prepared: subprocess.CompletedProcess[str] | None = None
 
     def log_of(self, name: str) -> str:
         return self.log.partition(f"--- {name}\n")[2].partition("\n--- ")[0]
@@ -124,6 +132,7 @@ class Starts(NamedTuple):
 
 def _run(daemon: DaemonProcess, scratch: Path, plan: list[dict[str, Any]], **environ: str) -> Starts:
     (scratch / "plan.json").write_text(json.dumps(plan))
+    _patiently()
     command = [VLLM / "bin" / "python", PROGRAM, scratch / "plan.json", scratch / "results.json"]
     done = subprocess.run(
         command,
@@ -142,6 +151,17 @@ def _engine(checkpoint: Path, dtype: str = "float32", extra: dict[str, Any] | No
     return {"model": str(checkpoint), "dtype": dtype, "load_format": "wcache", "model_loader_extra_config": extra or {}, **more}
 
 
+RELEASE = """
+import sys
+from wcache.core.settings import load_settings
+from wcache.core.wire.channel import Channel
+from wcache.core.wire.messages import ReleaseRequest, StatusRequest
+channel = Channel.connect(load_settings().socket_path)
+for one in channel.call(StatusRequest()).residencies:
+    if one.view.kind == "processed" and one.leases:
+        channel.call(ReleaseRequest(residency=one.view.residency, why="the test wants it"))
+"""
+
 # --- one process, many starts -------------------------------------------------------------------------------------------------
 
 
@@ -154,8 +174,23 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
         for checkpoint in (checkpoints.llama, checkpoints.qwen3, checkpoints.int8, checkpoints.incomplete):
             daemon.load(checkpoint)
         llama, strict = checkpoints.llama, {"fallback": False}
-        disk = {"load_format": "auto"}
+        disk, processed = {"load_format": "auto"}, {**strict, "tensors": "processed"}
         draft = {"method": "draft_model", "model": str(llama), "num_speculative_tokens": 2}
+        command = [
+            VLLM / "bin" / "wcache",
+            "preload",
+            "--json",
+            "--",
+            "vllm",
+            "serve",
+            checkpoints.qwen3,
+            "--dtype",
+            "bfloat16",
+            "--port",
+            "80",
+        ]
+        _patiently()
+        prepared = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
         plan: list[dict[str, Any]] = [
             {"name": "broken", "engine": _engine(llama), "hide": ["blake3"]},
             {"name": "llama-disk", "engine": {**_engine(llama), **disk}},
@@ -166,6 +201,13 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "qwen3", "engine": _engine(checkpoints.qwen3, extra=strict)},
             {"name": "int8-disk", "engine": {**_engine(checkpoints.int8, "bfloat16"), **disk}},
             {"name": "int8", "engine": _engine(checkpoints.int8, "bfloat16", strict)},
+            {"name": "processed-first", "engine": _engine(llama, extra=processed)},
+            {"name": "processed", "engine": _engine(llama, extra=processed), "run": [sys.executable, "-c", RELEASE]},
+            {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed)},
+            {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
+            {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
+            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed)},
+            {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
             {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
             {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
             {"name": "twin-disk", "engine": {**_engine(checkpoints.twin), **disk}},
@@ -176,7 +218,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "alone", "engine": _engine(llama)},
             {"name": "alone-strict", "engine": _engine(llama, extra=strict)},
         ]
-        yield _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+        yield _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")._replace(prepared=prepared)
     finally:
         daemon.cleanup()
 
@@ -195,7 +237,7 @@ def test_another_dtype_is_a_copy_of_the_same_weights(starts: Starts, checkpoints
     hits = {event.asked_dtype: event.attach for event in starts.decided(checkpoints.llama) if event.outcome is Outcome.HIT}
     copied = {event.attach: event for event in starts.record.of(MapCompleted)}
     half, full = copied[hits["BF16"]], copied[hits["F32"]]
-    assert {event.mode for event in copied.values()} == {Mode.COPY}
+    assert {half.mode, full.mode} == {Mode.COPY}
     assert (half.copied_bytes * 2, half.tensors) == (full.copied_bytes, full.tensors)
 
 
@@ -203,6 +245,58 @@ def test_weights_are_loaded_anew_by_a_second_attach(starts: Starts, checkpoints:
     """vLLM's reload_weights: the same answer, and a decision of its own."""
     assert starts.results["llama"]["again"] == {name: starts.results["llama"][name] for name in ("tokens", "logprobs")}
     assert starts.log_of("llama").count("Mapped ") == 2
+
+
+@pytest.mark.parametrize(("model", "disk"), [("processed", "llama-disk"), ("tied", "qwen3-disk")])
+def test_what_one_engine_made_of_the_weights_the_next_one_maps(starts: Starts, model: str, disk: str) -> None:
+    """A6, A7: both compute with one kernel, so their answers are equal; that of the disk, with another one, agrees in float32."""
+    first, second = starts.results[f"{model}-first"], starts.results[model]
+    assert first.get("tokens") == starts.results[disk]["tokens"], first
+    assert {**second, "run": None} == {**first, "run": None}
+    for token, value in starts.results[disk]["logprobs"].items():
+        assert second["logprobs"][token] == pytest.approx(value, abs=1e-4)
+    assert re.search(r"Published \d+ processed tensors as r-\w+ for the next start, proven lineage", starts.log_of(f"{model}-first"))
+    assert re.search(r"Mapped \d+ tensors from the weight cache daemon \(zero_copy mode\) rank=0 tier=pinned", starts.log_of(model))
+
+
+def test_what_was_prepared_is_mapped_by_the_first_start(starts: Starts, checkpoints: Checkpoints) -> None:
+    """`wcache preload -- vllm serve …`: an answer about every rank, and a residency that a start with the same configuration hits."""
+    assert starts.prepared is not None and starts.prepared.returncode == 0, starts.prepared
+    said = json.loads(starts.prepared.stdout)
+    assert (said["complete"], said["ranks"], len(said["published"]), said["mapped"]) == (True, 1, 1, 0)
+    assert said["unused"] == ["--port", "80"]
+    hit = next(event for event in starts.decided(checkpoints.qwen3) if event.residency == said["published"][0])
+    assert (hit.kind, hit.outcome) == (Kind.PROCESSED, Outcome.HIT)
+    assert [event.attach for event in starts.decided(checkpoints.qwen3) if event.launch == hit.launch] == [hit.attach]
+    assert len(starts.results["prepared"]["tokens"]) == 8
+
+
+def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkpoints: Checkpoints) -> None:
+    mapped = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
+    parameters = sum(tensor.nbytes for shard in checkpoints.llama.glob("*.safetensors") for tensor in load_file(shard).values())
+    assert mapped.bytes - mapped.copied_bytes == parameters
+
+
+def test_what_an_engine_has_mapped_is_not_released(starts: Starts) -> None:
+    """A10"""
+    assert starts.results["processed"]["run"]["code"] != 0
+    assert "ReleaseRefused" in starts.results["processed"]["run"]["output"] or "mapped" in starts.results["processed"]["run"]["output"]
+    assert [event.why for event in starts.record.of(ReleaseRefused)] == ["the test wants it"]
+
+
+def test_another_configuration_misses_naming_the_field_and_reads_the_raw_tensors(starts: Starts, checkpoints: Checkpoints) -> None:
+    """I12"""
+    assert starts.results["processed-half"]["tokens"] == starts.results["half-disk"]["tokens"]
+    missed = next(event for event in starts.decided(checkpoints.llama) if event.reason is Reason.CONFIG_MISMATCH)
+    assert "differs in model_config.dtype" in missed.detail
+    then = [event for event in starts.decided(checkpoints.llama) if event.launch == missed.launch]
+    assert [(event.kind, event.outcome) for event in then] == [(Kind.PROCESSED, Outcome.FALLBACK), (Kind.RAW, Outcome.HIT)]
+
+
+def test_what_vllm_cannot_take_processed_is_not_published_and_the_layer_is_named(starts: Starts) -> None:
+    assert len(starts.results["processed-int8"]["tokens"]) == 8
+    line = r"Nothing was published for the next start: model\.layers\.0\.\S+: vLLM cannot take processed tensors of CompressedTensors"
+    assert re.search(line, starts.log_of("processed-int8"))
 
 
 def test_a_draft_model_is_told_from_its_target(starts: Starts, checkpoints: Checkpoints) -> None:
@@ -330,6 +424,7 @@ class Server:
     """`vllm serve`, ready to answer."""
 
     def __init__(self, daemon: DaemonProcess, checkpoint: Path, log: Path, *arguments: str) -> None:
+        _patiently()
         self.url = f"http://127.0.0.1:{(port := _free_port())}"
         self.log = log
         options = ("--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")

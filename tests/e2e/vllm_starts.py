@@ -3,8 +3,9 @@
     vllm_starts.py PLAN OUTPUT
 
 PLAN is a JSON list of steps: {"name": …, "engine": {arguments of vllm.LLM}} and, where a step needs them, "hide" (modules that cannot be
-imported meanwhile), "reload" (load the weights anew and answer again) and "kill" (pids that get SIGKILL, then answer again).
-OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "again", or {"error"}.
+imported meanwhile), "run" (a command to run while the engine is up), "reload" (load the weights anew and answer again) and "kill" (pids
+that get SIGKILL, then answer again).
+OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "again" and "run", or {"error"}.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,9 @@ def start(step: dict[str, Any]) -> dict[str, Any]:
             **{"skip_tokenizer_init": True, "enforce_eager": True, "max_model_len": 128, "max_num_seqs": 4, "seed": 0, **step["engine"]}
         )
         found = answer(engine)
+        if step.get("run"):
+            done = subprocess.run(step["run"], capture_output=True, text=True, check=False)
+            found["run"] = {"code": done.returncode, "output": done.stdout + done.stderr}
         if step.get("reload"):
             engine.collective_rpc("reload_weights")
             found["again"] = answer(engine)

@@ -88,6 +88,15 @@ def test_a_launch_is_complete_only_with_every_rank_mapped(past: Past, served: ev
         assert audit.launch("l-1rank")["text"] == "1 of 1 ranks mapped"
 
 
+def test_a_draft_model_of_the_same_checkpoint_is_not_taken_for_its_target(past: Past, served: ev.LoadCompleted) -> None:
+    fell_back(past, launch="l-draft")
+    past.decided(ASKED, served, launch="l-draft", engine="vllm-draft")
+    with Audit(past.ledger.path) as audit:
+        found = audit.launch("l-draft")
+    assert not found["complete"]
+    assert found["text"] == "0 of 1 ranks mapped, rank 0 (vllm) fell back because not_resident: no such table"
+
+
 def test_a_summary_counts_what_an_operator_must_not_miss(past: Past, served: ev.LoadCompleted, disk_path: Path) -> None:
     past.weak_hit(disk_path / "base", served)
     past.decided(ASKED, served, mapped=False)

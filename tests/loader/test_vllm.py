@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -17,12 +18,14 @@ from support.corpus import make_checkpoint
 from support.daemon import wait_until
 from support.ledgers import Record
 
-from wcache.core.model.errors import MissingTensor, StrictMiss, Unsupported, UsageError
+from wcache.core.model.config import config_difference
+from wcache.core.model.errors import EvidenceUnavailable, MissingTensor, StrictMiss, Unsupported, UsageError
 from wcache.core.model.events import AttachDecided, Engine, FallbackCompleted, FallbackFailed, LeaseEnded, MapCompleted, MapFailed, Ranks
 from wcache.core.model.vocabulary import Mode, Outcome, Reason
 from wcache.core.settings import Settings
 from wcache.loader.question import make_question
 from wcache.loader.record import record_refusal
+from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_options import parse_options
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
 from wcache.loader.vllm_weights import Weights
@@ -136,6 +139,17 @@ def test_importing_the_plugin_needs_the_standard_library_only() -> None:
     assert {name for name in foreign if not name.startswith("__editable__")} == {"wcache"}
 
 
+def test_what_records_a_broken_installation_needs_little_of_it() -> None:
+    """A12: the libraries that hash, and those that engines bring along, may be missing or broken."""
+    code = """
+import sys
+for name in ("blake3", "safetensors", "torch"):
+    sys.modules[name] = None
+import wcache.ledger.store, wcache.loader.question, wcache.loader.record, wcache.loader.vllm_options, wcache.loader.vllm_place
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 # --- the weights ------------------------------------------------------------------------------------------------------------
 
 
@@ -230,3 +244,93 @@ def test_an_environment_in_which_wcache_is_broken_is_on_record(settings: Setting
     decided = record.last(AttachDecided)
     assert (decided.outcome, decided.reason, decided.launch) == (Outcome.FALLBACK, Reason.UNSUPPORTED, "l-broken")
     assert record.last(FallbackFailed).code == "unsupported"
+
+
+# --- the key of processed tensors -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Model:
+    dtype: Any = torch.float32
+    hf_config: Any = None
+    max_model_len: int = 128
+    added_by_a_later_vllm: Any = None
+
+
+@dataclasses.dataclass
+class Parallel:
+    rank: int = 0
+    tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    master_port: int = 1
+
+
+@dataclasses.dataclass
+class Vllm:
+    model_config: Any
+    parallel_config: Any
+    lora_config: Any = None
+    scheduler_config: Any = None
+    instance_id: str = "abcde"
+
+
+class Configured:
+    def __init__(self, **fields: Any) -> None:
+        self._fields = fields
+
+    def to_dict(self) -> dict[str, Any]:
+        if "raises" in self._fields:
+            raise ValueError("no such thing")
+        return self._fields
+
+
+def key(model: Model | None = None, parallel: Parallel | None = None, **more: Any) -> dict[str, str]:
+    model = model or Model(hf_config=Configured(hidden_size=64, _name_or_path="/models/tiny", transformers_version="5.19.0"))
+    return key_of(Vllm(model, parallel or Parallel(), **more), model, "x86_64, AVX512", {"vllm": "0.32.0"})
+
+
+def test_what_cannot_change_a_tensor_is_not_in_the_key() -> None:
+    """I11: replicas of a dense model; names, ports, lengths."""
+    elsewhere = Model(hf_config=Configured(hidden_size=64, _name_or_path="./tiny", transformers_version="5.20.0"), max_model_len=4096)
+    assert key() == key(elsewhere, Parallel(data_parallel_size=2, master_port=2), scheduler_config=object(), instance_id="fghij")
+
+
+@pytest.mark.parametrize(
+    ("other", "field"),
+    [
+        (lambda: key(Model(dtype=torch.bfloat16, hf_config=Configured(hidden_size=64))), "model_config.dtype"),
+        (lambda: key(Model(hf_config=Configured(hidden_size=128))), "model_config.hf_config"),
+        (lambda: key(parallel=Parallel(rank=1)), "parallel_config.rank"),
+        (lambda: key(parallel=Parallel(tensor_parallel_size=2)), "parallel_config.tensor_parallel_size"),
+        (lambda: key(lora_config={"rank": 8}), "lora_config"),
+        (
+            lambda: key(Model(hf_config=Configured(hidden_size=64), added_by_a_later_vllm="packed")),
+            "model_config.added_by_a_later_vllm",
+        ),
+    ],
+)
+def test_everything_else_is_and_the_field_that_differs_is_named(other: Any, field: str) -> None:
+    """I12"""
+    assert config_difference(key(), other()) == (field,)
+
+
+def test_replicas_over_which_experts_are_spread_have_keys_of_their_own() -> None:
+    """I11"""
+    one, two = (key(parallel=Parallel(enable_expert_parallel=True, data_parallel_size=size)) for size in (1, 2))
+    assert config_difference(one, two) == ("parallel_config.data_parallel_size",)
+
+
+def test_a_variable_that_may_choose_a_kernel_is_in_the_key_and_one_about_logs_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key()
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "DEBUG")
+    assert key() == before
+    monkeypatch.setenv("VLLM_SOME_KERNEL", "1")
+    assert config_difference(key(), before) == ("environment.VLLM_SOME_KERNEL",)
+
+
+@pytest.mark.parametrize("value", [object(), lambda: None, {"deep": [object()]}, Configured(raises=True)])
+def test_a_field_without_a_plain_form_is_refused_by_name(value: Any) -> None:
+    """I14: never a weaker key instead."""
+    with pytest.raises(EvidenceUnavailable, match="lora_config"):
+        key(lora_config=value)

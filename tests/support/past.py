@@ -80,6 +80,7 @@ class Past:
         rank: int = 0,
         world: int = 1,
         mapped: bool = True,
+        engine: str = "vllm",
         occurred_ns: int | None = None,
     ) -> int:
         """One attach; a hit is also mapped. Returns the decision's seq."""
@@ -89,7 +90,7 @@ class Past:
         policy = Policy(accept="header", trusted=OptIn.HONOUR)
         known = [item for item in evidence if not list(self.ledger.events(stream=f"fingerprint/{item.id()}"))]
         event = ev.AttachDecided(
-            attach=attach, launch=launch, host="node", engine=ev.Engine("vllm", "0.33"), peer=ev.Peer(0, 1), ranks=ev.Ranks(rank, world),
+            attach=attach, launch=launch, host="node", engine=ev.Engine(engine, "0.33"), peer=ev.Peer(0, 1), ranks=ev.Ranks(rank, world),
             asked=asked, served=served.served if served else None, residency=served.residency if served else None, kind=Kind.RAW,
             device="cpu", outcome=outcome, reason=reason, detail=detail, tier=evidence[0].tier if evidence else None,
             mode=Mode.ZERO_COPY if hit else None,

@@ -1,0 +1,248 @@
+"""What vLLM made of the weights, shared: mapped into a model that is built without memory, and published by the engine that had to make it.
+
+vLLM from 0.30 on knows tensors that are processed already; on a CPU it would pack linear layers into copies of its own nevertheless, so
+that is held off here on both sides, and both compute with the same plain kernel.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from wcache.core.model.errors import MappingFailed, MissingTensor, Unsupported, WcacheError
+from wcache.core.model.vocabulary import Kind
+from wcache.core.settings import Settings
+from wcache.loader import log
+from wcache.loader.attach import Attachment, attach
+from wcache.loader.publish import publish
+from wcache.loader.storages import BUFFER, PARAMETER
+from wcache.loader.vllm_key import key_of
+from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
+
+FIRST_VERSION = "0.30"
+_ATTRIBUTE = ""
+
+
+class Processed:
+    """One model of one rank. Where `attached()` has none, the engine loads as ever and hands what it made to `publish()`."""
+
+    def __init__(self, settings: Settings, vllm_config: Any, model_config: Any, prefix: str) -> None:
+        """Raises Unsupported for a vLLM that cannot take processed tensors, EvidenceUnavailable where there is no key."""
+        import torch
+        import vllm
+
+        try:
+            from vllm.model_executor.utils import weights_already_processed as weights_already_processed
+        except ImportError:
+            raise Unsupported(
+                f"vLLM {vllm.__version__} cannot take processed tensors",
+                where="tensors",
+                remedy=f"use tensors=raw, or vLLM {FIRST_VERSION} or later",
+            ) from None
+        self._settings = msgspec.structs.replace(settings, policy=msgspec.structs.replace(settings.policy, on_miss="fallback"))
+        self._vllm_config = vllm_config
+        self._model_config = model_config
+        self._prefix = prefix
+        self._engine = engine_of(model_config, vllm.__version__)
+        self._ranks = ranks_of(vllm_config)
+        self.device = torch.device(vllm_config.load_config.device or vllm_config.device_config.device)
+        versions = {"vllm": vllm.__version__, "torch": torch.__version__}
+        self._key = key_of(vllm_config, model_config, hardware(self.device), versions)
+        self._attachment: Attachment | None = None
+        self._began_s = time.monotonic()
+
+    def attached(self) -> Any | None:
+        """The model over mapped tensors, or None after a miss, which is no error under any policy: raw tensors come next."""
+        with log.falling_back_to("raw tensors"):
+            self._attachment = attach(
+                self._model_config.model,
+                revision=self._model_config.revision,
+                settings=self._settings,
+                kind=Kind.PROCESSED,
+                config=self._key,
+                device=device_name(self.device),
+                engine=self._engine,
+                ranks=self._ranks,
+                launch=launch_of(self._vllm_config),
+            )
+            return self._built(self._attachment) if self._attachment.hit else None
+
+    def _built(self, attachment: Attachment) -> Any | None:
+        layers = self._vllm_config.compilation_config.static_forward_context
+        before = set(layers)
+        try:
+            return self._build(attachment)
+        except Exception as error:  # vLLM's own code runs in there; it can still load as ever
+            if attachment.hit:
+                attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))
+            for name in set(layers) - before:
+                del layers[name]
+            return None
+
+    def publish(self, model: Any, raw: Attachment | None, read_bytes: int) -> None:
+        """After the engine loaded by itself, by the raw hit or from disk. What cannot be published is said and changes nothing."""
+        source = self._attachment
+        if source is not None:
+            source.fell_back(read_bytes, time.monotonic() - self._began_s)
+        if raw is not None and raw.hit:
+            source = raw
+        try:
+            _require_shareable(model)
+            tensors, roles = _of_model(model, self.device)
+            info = publish(tensors, attachment=source, config=self._key, roles=roles, engine=self._engine, ranks=self._ranks)
+        except WcacheError as error:
+            log.logger.warning("Nothing was published for the next start: %s", error.diagnostics())
+            return
+        lineage = f"{info.lineage.value} lineage" + (f" ({info.unproven_why})" if info.unproven_why else "")
+        verb = "Found" if info.reused else "Published"
+        log.logger.info("%s %d processed tensors as %s for the next start, %s", verb, info.tensors, info.residency, lineage)
+
+    def _build(self, attachment: Attachment) -> Any:
+        import torch
+        from vllm.model_executor.model_loader.utils import initialize_model, process_weights_after_loading
+        from vllm.model_executor.utils import weights_already_processed
+        from vllm.utils.torch_utils import set_default_torch_dtype
+
+        with set_default_torch_dtype(self._model_config.dtype):
+            with torch.device("meta"):
+                model = initialize_model(vllm_config=self._vllm_config, model_config=self._model_config, prefix=self._prefix)
+            attributes = _reconcile(model, attachment)
+            attachment.into(model)
+            for part, name in attributes:
+                part.__dict__[name] = part._buffers.pop(name)
+            _materialise_empty(model, self.device)
+            with weights_already_processed(), plain_layout(self.device):
+                process_weights_after_loading(model, self._model_config, self.device)
+        left = [
+            f"{path}.{name}"
+            for path, part in model.named_modules()
+            for held in (part._parameters, part._buffers, part.__dict__)
+            for name, tensor in _tensors(held)
+            if tensor.is_meta
+        ]
+        if left:
+            raise MissingTensor(
+                f"the model needs tensors that were not published: {', '.join(left[:4])}", where=attachment.question.spelling
+            )
+        return model.eval()
+
+
+@contextmanager
+def plain_layout(device: Any) -> Iterator[None]:
+    """On a CPU linear layers keep their weights as they are, instead of private copies that are packed for one kernel."""
+    if device.type != "cpu":
+        yield
+        return
+    import torch
+    from vllm.model_executor.layers import utils
+
+    def keep(layer: Any, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    packing = utils.dispatch_cpu_unquantized_gemm
+    utils.dispatch_cpu_unquantized_gemm = keep
+    try:
+        yield
+    finally:
+        utils.dispatch_cpu_unquantized_gemm = packing
+
+
+def hardware(device: Any) -> str:
+    """What vLLM chooses kernels by, beside its configuration."""
+    import torch
+
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        return f"{properties.name}, compute capability {properties.major}.{properties.minor}"
+    return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def device_name(device: Any) -> str:
+    """As residencies are named: `cpu`, or the UUID of a GPU."""
+    if device.type != "cuda":
+        return str(device.type)
+    import torch
+
+    from wcache.core.memory.cuda import find
+    from wcache.core.memory.device import DeviceName
+
+    return find(DeviceName(index=torch.cuda.current_device() if device.index is None else device.index)).uuid
+
+
+def _of_model(model: Any, device: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Every tensor of the model on its device, by name, and its role: none for what is only an attribute of a layer."""
+    found = {}
+    roles = {}
+    for path, part in model.named_modules(remove_duplicate=False):
+        for held, role in ((part._parameters, PARAMETER), (part._buffers, BUFFER), (part.__dict__, _ATTRIBUTE)):
+            for name, tensor in _tensors(held):
+                if tensor.device.type == device.type and (role or tensor.numel()):
+                    full_name = f"{path}.{name}" if path else name
+                    found[full_name], roles[full_name] = tensor, role
+    return found, roles
+
+
+def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str]]:
+    """Give the empty model the parameters and buffers that processing left in the one that was published, and no others. The attributes
+    among them, by layer and name, are buffers until they are filled."""
+    import torch
+
+    parts = dict(model.named_modules(remove_duplicate=False))
+    memory = attachment.memory()
+    found = memory.tensors()
+    attributes = []
+    for path, part in parts.items():
+        for held in (part._parameters, part._buffers):
+            for name, _ in list(_tensors(held)):
+                if (f"{path}.{name}" if path else name) not in found:
+                    del held[name]
+    for place in memory.table.tensors:
+        path, _, name = place.name.rpartition(".")
+        part = parts.get(path)
+        if part is None:
+            raise MappingFailed("the model has no such part", where=place.name)
+        held = part._parameters if place.role == PARAMETER else part._buffers
+        tensor, old = found[place.name], held.get(name)
+        if old is not None and (old.shape, old.dtype) == (tensor.shape, tensor.dtype):
+            continue
+        for others in (part._parameters, part._buffers, part.__dict__):
+            others.pop(name, None)
+        empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+        if place.role == PARAMETER:
+            part.register_parameter(name, torch.nn.Parameter(empty, requires_grad=False))
+        else:
+            part.register_buffer(name, empty, persistent=False)
+            if place.role == _ATTRIBUTE:
+                attributes.append((part, name))
+    return attributes
+
+
+def _materialise_empty(model: Any, device: Any) -> None:
+    """Attributes without a byte, which vLLM makes as placeholders, are nothing to publish."""
+    import torch
+
+    for part in model.modules():
+        for name, tensor in list(_tensors(part.__dict__)):
+            if tensor.is_meta and not tensor.numel():
+                part.__dict__[name] = torch.empty_like(tensor, device=device)
+
+
+def _require_shareable(model: Any) -> None:
+    """Raises Unsupported naming a layer that vLLM cannot take processed."""
+    for name, part in model.named_modules():
+        method = getattr(part, "quant_method", None)
+        if method is not None and not getattr(method, "supports_pre_processed_weights", False):
+            raise Unsupported(f"vLLM cannot take processed tensors of {type(method).__name__}", where=name, remedy="use tensors=raw")
+
+
+def _tensors(held: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    for name, value in held.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
