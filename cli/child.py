@@ -33,6 +33,7 @@ def run_child(
     """
     waited = _FORWARDED | {signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents hand it down, it would take the exit status away (wait(2))
     try:
         try:
             own = before if mask is None else mask

@@ -22,7 +22,7 @@ from wcache.core import __version__
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.checkpoint.layout import MODEL_INDEX
 from wcache.core.checkpoint.spelling import ResolvedRoot, resolve_root
-from wcache.core.model.errors import MappingFailed, RequestRefused, WcacheError
+from wcache.core.model.errors import MappingFailed, RequestRefused, StrictMiss, WcacheError
 from wcache.core.model.events import Engine
 from wcache.core.model.vocabulary import Mode
 from wcache.core.settings import Settings
@@ -34,7 +34,7 @@ VIEWS = "views"
 
 _MARK = ".wcache-view"
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".ot", ".index.json")
-_LOW_FD = 256
+_LOW_FD, _HIGH_FD = 256, 65536  # the kernel's table of descriptors grows with the highest
 
 
 class View:
@@ -88,7 +88,7 @@ def make_view(
             engine=Engine(name="wcache view", version=__version__, pid=os.getpid()),
             on_progress=on_progress,
         )
-        shards = _fill(path, resolved, attachment, revision)
+        shards = _laid_out(path, resolved, attachment, revision)
     except BaseException:
         _remove(path)
         os.close(mark)
@@ -107,6 +107,19 @@ def make_view(
     return View(path, attachment, shards, mark)
 
 
+def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[str, ...]:
+    """As `_fill`; what goes wrong is on record before it is raised."""
+    try:
+        return _fill(path, resolved, attachment, revision)
+    except (OSError, WcacheError) as error:
+        problem = error if isinstance(error, WcacheError) else _refused(path, error)
+        with suppress(StrictMiss):
+            if attachment.hit:
+                attachment.map_failed(problem)
+            attachment.fallback_failed(problem)
+        raise problem from None
+
+
 def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[str, ...]:
     """The links, and the index where the resident weights are sharded otherwise than the asked checkpoint. Returns the shards' names."""
     root = Path(resolved.root)
@@ -123,11 +136,7 @@ def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: 
         else:
             _write_index(path / MODEL_INDEX, attachment)
     else:
-        try:
-            found = open_checkpoint(attachment.question.spelling, revision=revision).location
-        except WcacheError as error:
-            attachment.fallback_failed(error)
-            raise
+        found = open_checkpoint(attachment.question.spelling, revision=revision).location
         links = {file.name: os.path.realpath(root / file.name) for file in found.files}
         index = found.index.name if found.index else None
     wrong = next((name for name in links if name in ("", ".", "..") or "/" in name or "\0" in name), None)
@@ -146,7 +155,7 @@ def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: 
 
 def _raise_descriptors(attachment: Attachment) -> None:
     """To random high numbers: should the holder die and its pid come again, a stale link is unlikely to hit another open file."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _HIGH_FD)
     span = limit - _LOW_FD - 2 * len(attachment.segments)
     for segment in attachment.segments.values() if span > 0 else ():
         with suppress(OSError):

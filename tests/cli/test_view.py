@@ -205,3 +205,18 @@ def test_a_single_file_is_a_view_of_one_file(daemon: DaemonProcess, disk_path: P
     with viewing(daemon, file) as found:
         assert found["shards"] == ["model.safetensors"]
         assert_weights(found["view"], weights)
+
+
+def test_a_checkpoint_that_cannot_be_shown_is_told_and_on_record(daemon: DaemonProcess, wcache: Cli, place: Path) -> None:
+    """C1: not even the disk has it. No directory stays."""
+    next(place.glob("*.safetensors")).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    error = ok(wcache("view", str(place), "--json"), 3)["error"]
+    assert error["code"] == "checkpoint_invalid"
+    row = ok(wcache("audit", "attaches", "--json"))[-1]
+    assert (row["decision"], row["reason"], row["state"]) == ("fallback", "checkpoint_invalid", "failed")
+    assert list((daemon.settings.runtime_dir / "views").iterdir()) == []
+
+
+def test_a_place_that_may_not_be_written_is_one_line(wcache: Cli, place: Path) -> None:
+    error = ok(wcache("view", str(place), "/proc/nowhere", "--json"), 7)["error"]
+    assert error["code"] == "refused" and "/proc/nowhere" in error["where"]

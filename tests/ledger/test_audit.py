@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from freezegun import freeze_time
 from support.corpus import make_checkpoint
@@ -95,6 +96,29 @@ def test_a_draft_model_of_the_same_checkpoint_is_not_taken_for_its_target(past: 
         found = audit.launch("l-draft")
     assert not found["complete"]
     assert found["text"] == "0 of 1 ranks mapped, rank 0 (vllm) fell back because not_resident: no such table"
+
+
+def test_the_checkpoints_of_a_launch_are_told_apart(past: Past, served: ev.LoadCompleted) -> None:
+    """A draft model beside the model: which of the two was not mapped?"""
+    past.decided(ASKED, served, launch="l-2")
+    fell_back(past, launch="l-2")
+    with Audit(past.ledger.path) as audit:
+        assert audit.launch("l-2")["text"].startswith("0 of 1 ranks mapped, rank 0 fell back because")
+    past.decided(msgspec.structs.replace(ASKED, spelling="/models/draft"), served, launch="l-2")
+    with Audit(past.ledger.path) as audit:
+        found = audit.launch("l-2")
+    assert not found["complete"]
+    assert found["text"] == f"0 of 1 ranks mapped, rank 0 fell back for {ASKED.spelling} because not_resident: no such table"
+
+
+def test_a_miss_that_was_followed_by_a_hit_of_its_rank_is_still_told(past: Past, served: ev.LoadCompleted) -> None:
+    """Processes that do not know their rank are all rank 0: one that was mapped must not hide one that was not."""
+    fell_back(past, launch="l-again")
+    past.decided(ASKED, served, launch="l-again")
+    with Audit(past.ledger.path) as audit:
+        found = audit.launch("l-again")
+    assert found["complete"]
+    assert found["text"] == "1 of 1 ranks mapped, before that rank 0 fell back because not_resident: no such table"
 
 
 def test_a_summary_counts_what_an_operator_must_not_miss(past: Past, served: ev.LoadCompleted, disk_path: Path) -> None:
