@@ -249,9 +249,9 @@ def launch_summary(launch: str, attaches: Sequence[dict[str, Any]]) -> dict[str,
             if not _arrived(row):
                 by = f" ({row['engine']})" if engines else ""
                 parts.append(f"rank {rank}{by} {_went(row, several)}")
-    for row in attaches:  # of a retry, or of another process that calls itself the same rank: counted or not, it is told
-        if row is not latest[row["rank"], row["checkpoint"], row["engine"]] and not _arrived(row):
-            parts.append(f"before that rank {row['rank']} {_went(row, several)}")
+    # Of a retry, or of another process that calls itself the same rank: counted or not, it is told.
+    earlier = [row for row in attaches if row is not latest[row["rank"], row["checkpoint"], row["engine"]]]
+    parts += [f"before that rank {row['rank']} {_went(row, several)}" for row in earlier if not _arrived(row)]
     return {
         "launch": launch,
         "complete": len(complete) == len(by_rank),
