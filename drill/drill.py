@@ -197,15 +197,16 @@ class Drill:
 
     def _finish(self, run: Run, seen: Result) -> Result:
         disk = next((one.answers for one in self._results if one.case == "disk"), seen.answers)
-        if seen.ready and run.case != "disk":
+        if seen.ready and self._results:
             seen.answers_equal = seen.answers == disk
         seen.wrong = runs.judge(run, seen, self._options.tensors, disk)
         self._results.append(seen)
         self._save(seen)
         self._say(f"{run.label}: {table.sentence(seen)}")
-        if run.case == "disk" and not seen.ready:
+        if seen.wrong:
             for line in seen.last_words:
                 self._say(f"  {line}")
+        if run.case == "disk" and not seen.ready:
             raise UsageError(
                 f"the server is not ready even without wcache: {seen.wrong[0]}", where=str(self._options.out / f"{run.label}.log"),
                 remedy="the log says why; correct the command" + (", or wait longer (--wait)" if seen.timed_out else ""),
