@@ -13,9 +13,9 @@ from wcache.core.model.errors import UsageError
 
 EXEC_HELP = """Run a command unchanged, with its weights from the cache, and print how that went.
 
-Every Python that COMMAND starts gets its safetensors files from the daemon where a hit is decided, and reads them from disk otherwise,
-as each program using `wcache.loader.safe_open` does; the command needs wcache in its environment and no change. All its processes are
-one launch. When it is ready, the receipts of the launch are printed on stderr, one line an attach, and at its end what came after that.
+Every Python that COMMAND starts gets safetensors files from the daemon where a hit is decided, and from disk otherwise. The command needs
+wcache in its environment, and no change. All its processes are one launch. When it is ready, the receipt of the launch is printed on
+stderr, with a line for each attach, and again at its end if there is more to say.
 
 stdin, stdout, the terminal and signals are the command's. Exits with the status of the command, 128+n when signal n ended it; with 127
 when there is no such command.

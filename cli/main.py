@@ -27,6 +27,7 @@ COMMANDS = {
     "check": ("wcache.cli.checkpoint:check", "Say how an attach would be decided, without attaching."),
     "exec": ("wcache.cli.exec:exec_", "Run a command unchanged, with its weights from the cache."),
     "view": ("wcache.cli.view:view", "Show resident weights as a directory that any tool can read."),
+    "drill": ("wcache.cli.drill:drill", "Start a server with, without and against the cache, and judge it."),
     "trust": ("wcache.cli.trust:trust", "Grant, revoke or list an operator's trust."),
     "audit": ("wcache.cli.audit:audit", "Ask the ledger what happened, and prove it."),
     "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify or back up the ledger."),

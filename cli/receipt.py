@@ -142,8 +142,10 @@ def _line(row: dict[str, Any]) -> str:
         words.append(f"tier {row['tier']}")
     if row["mode"]:
         words.append(row["mode"])
-    if row["mapped_bytes"] is not None:
-        words.append(f"{size(row['mapped_bytes'])} in {duration(row['map_ms'] / 1000)}")
+    if row["copied_bytes"]:
+        words.append(f"{size(row['mapped_bytes'])}, {size(row['copied_bytes'])} of it copied")
+    elif row["mapped_bytes"] is not None:
+        words.append(f"{size(row['mapped_bytes'])} in {duration(row['map_ms'] / 1000)}")  # copying is the engine's, and took longer
     if row["fallback_bytes"] is not None:
         words.append(f"{size(row['fallback_bytes'])} read from disk in {duration(row['fallback_s'])}")
     elif row["state"] == "failed":

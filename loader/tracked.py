@@ -110,6 +110,7 @@ class Load:
     def _take_end(self) -> bool:
         with self._lock:
             was, self._ended = self._ended, True
+            self._timer = None  # it knows this load, and a circle would keep the lease until somebody collects garbage
         _running.discard(self)
         if _latest.get(self._parent) is self:
             del _latest[self._parent]
@@ -144,6 +145,7 @@ class TrackedFile(api.safe_open):
         super().__init__(filename, framework, device, backend=backend, engine=_engine())
         if isinstance(self._source, api.Mapped):
             self._load.serves_from(self._source)
+        del self._load  # a closed file that the program keeps must not keep the lease
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         super().__exit__(kind, error, trace)

@@ -16,7 +16,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "ledger", "daemon", "loader", "cli", "migrations")
+ROOMS = ("core", "ledger", "daemon", "loader", "drill", "cli", "migrations")
 MODULE_LINES = 420  # "about 400"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 

@@ -13,6 +13,7 @@ from wcache.core.memory.device import DeviceName, choose, visible
 from wcache.core.model.errors import NotFound, Unsupported
 
 _SUCCESS = 0
+_INSUFFICIENT_SIZE = 7
 _TEXT_BYTES = 96
 _AMD = Path("/dev/kfd")  # the compute driver of AMD GPUs
 
@@ -43,6 +44,12 @@ class _Memory(ctypes.Structure):
         ("version", ctypes.c_uint), ("total", ctypes.c_ulonglong), ("reserved", ctypes.c_ulonglong),
         ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong),
     )  # fmt: skip
+
+
+class _Process(ctypes.Structure):
+    """nvmlProcessInfo_t"""
+
+    _fields_ = (("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gpu_instance", ctypes.c_uint), ("compute_instance", ctypes.c_uint))
 
 
 @functools.cache
@@ -92,9 +99,7 @@ def chosen(names: Sequence[DeviceName] | None, setting: str | None) -> tuple[str
 def memory(uuid: str) -> DeviceMemory:
     """Memory of the GPU or MIG instance of that UUID, now. Raises NotFound for an unknown one, Unsupported without a driver."""
     library = _library()
-    handle = ctypes.c_void_p()
-    if library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != _SUCCESS:
-        raise NotFound("the driver knows no such GPU", where=uuid, remedy="`nvidia-smi -L` lists them")
+    handle = _handle(library, uuid)
     figures = _Memory(version=ctypes.sizeof(_Memory) | 2 << 24)
     _check(library, library.nvmlDeviceGetMemoryInfo_v2(handle, ctypes.byref(figures)))
     return DeviceMemory(figures.total, figures.used, figures.free)
@@ -106,6 +111,34 @@ def driver_version() -> str:
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     _check(library, library.nvmlSystemGetDriverVersion(text, _TEXT_BYTES))
     return text.value.decode()
+
+
+def compute_capability(uuid: str) -> tuple[int, int]:
+    """Major and minor. Raises NotFound for an unknown GPU, Unsupported without a driver."""
+    library = _library()
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(library, library.nvmlDeviceGetCudaComputeCapability(_handle(library, uuid), ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
+def compute_pids(uuid: str) -> tuple[int, ...]:
+    """Processes with a CUDA context there, by the pids of the driver's own namespace. Raises as `compute_capability` does."""
+    library = _library()
+    handle = _handle(library, uuid)
+    count = ctypes.c_uint(0)
+    while True:
+        found = (_Process * max(1, count.value))()
+        code = library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found)
+        if code != _INSUFFICIENT_SIZE:
+            _check(library, code)
+            return tuple(one.pid for one in found[: count.value])
+
+
+def _handle(library: ctypes.CDLL, uuid: str) -> ctypes.c_void_p:
+    handle = ctypes.c_void_p()
+    if library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != _SUCCESS:
+        raise NotFound("the driver knows no such GPU", where=uuid, remedy="`nvidia-smi -L` lists them")
+    return handle
 
 
 def _mig_uuids(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:

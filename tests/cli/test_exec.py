@@ -103,6 +103,7 @@ def test_what_the_program_copied_is_told_as_a_copy(execute: Exec, place: Place) 
     assert (done.returncode, done.stdout.strip()) == (0, place.said), done.stderr
     (row,) = execute.receipt()["attaches"]
     assert (row["decision"], row["mode"], row["copied_bytes"]) == ("hit", "copy", WEIGHTS_BYTES)
+    assert "copy, 1.0 MiB, 1.0 MiB of it copied, seq" in done.stderr
 
 
 def test_a_look_into_a_file_and_the_load_after_it_are_one_attach(execute: Exec, place: Place) -> None:
@@ -189,6 +190,24 @@ def test_a_program_that_uses_the_loader_itself_is_not_asked_for_twice(execute: E
     rows = execute.receipt()["attaches"]
     assert [row["engine"] for row in rows] == ["safetensors"] * 2, "one for each file, as its own calls decide"
     assert sum(row["fallback_bytes"] for row in rows) == WEIGHTS_BYTES
+
+
+def test_the_lease_ends_with_the_last_tensor_also_when_the_program_keeps_its_closed_files(execute: Exec, place: Place) -> None:
+    execute.daemon.load(place.path)
+    script = LOAD + "print('loaded', flush=True)\nsys.stdin.readline()\nkept.clear()\ndel array\nsys.stdin.readline()\n"
+    script = script.replace("array in kept", "one in kept").replace("(array[", "(one[").replace("kept[name] =", "array = kept[name] =")
+    line = execute.command(sys.executable, "-c", script, str(place.path))
+    with subprocess.Popen(line, env=execute.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline().strip() == place.said and process.stdout.readline() == "loaded\n"
+        wait_until(lambda: execute.output.exists(), 60)  # reported, and three quiet seconds after it
+        assert [one.launch for one in execute.daemon.status().leases] == [execute.receipt()["launch"]]
+        process.stdin.write("drop\n")
+        process.stdin.flush()
+        wait_until(lambda: not execute.daemon.status().leases)
+        process.stdin.write("end\n")
+        process.stdin.flush()
+        assert process.wait(timeout=30) == 0
 
 
 def test_a_forked_child_says_nothing_of_its_parents_load(execute: Exec, place: Place) -> None:
