@@ -21,7 +21,7 @@ from wcache.core.model.vocabulary import Mode
 from wcache.core.settings import load_settings
 from wcache.core.wire.channel import Channel
 from wcache.core.wire.messages import Ack
-from wcache.loader import attach as attach_module
+from wcache.loader import attachment as attachment_module
 from wcache.loader.attach import Attachment, attach
 
 _LOCK = threading.Lock()  # two threads speak
@@ -49,13 +49,13 @@ def pause_in_hand_over() -> None:
 
 def record_for_ever(attached: Attachment) -> None:
     seen: list[str] = []
-    make = attach_module.new_event_id
+    make = attachment_module.new_event_id
 
     def remembered() -> str:
         seen.append(make())
         return seen[-1]
 
-    attach_module.new_event_id = remembered
+    attachment_module.new_event_id = remembered
     while True:
         attached._observe(
             MapCompleted(attach=attached.attach, mode=Mode.ZERO_COPY, tensors=1, bytes=1, copied_tensors=0, copied_bytes=0, ms=0.0)
