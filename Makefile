@@ -56,7 +56,7 @@ demo: $(VENV)/.demo
 JOBS ?= 4
 
 test: $(VENV)/.dev $(if $(VLLM_VENV),$(VLLM_VENV)/.wcache)
-	WCACHE_TEST_VLLM=$(VLLM_VENV) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
+	WCACHE_TEST_VLLM=$(VLLM_VENV) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.
 test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)

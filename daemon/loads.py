@@ -174,11 +174,16 @@ def _begin(server: Server, load: Load, opened: orders.Opened) -> None:
 def _reuse(server: Server, load: Load, other: Residency) -> None:
     abandon_load(server, load)
     other.touch()
-    if load.pin is not None and load.pin is not other.pinned:
-        other.pinned = load.pin
-        server.vault.keep(segments_of(other))  # it must outlive this server
-    for waiter in list(load.waiters):
-        waiter.reply(Loaded(residency=other.view(), reused=True, seconds={}, pinned=other.pinned))
+
+    def tell(_error: WcacheError | None = None) -> None:
+        for waiter in list(load.waiters):
+            waiter.reply(Loaded(residency=other.view(), reused=True, seconds={}, pinned=other.pinned))
+
+    if load.pin is None or load.pin is other.pinned:
+        tell()
+        return
+    other.pinned = load.pin
+    server.vault.keep(segments_of(other), tell)  # what is said to be pinned is so for the next server too
 
 
 def abandon_load(server: Server, load: Load) -> None:
