@@ -6,13 +6,15 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wcache.core.memory import memfd
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed, RequestRefused, WcacheError
-from wcache.core.model.events import FingerprintRecorded, Identity, LoadCompleted, LoadFailed, LoadStarted, ResidencyLost
-from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
+from wcache.core.model.events import Event, FingerprintRecorded, Identity, LoadCompleted, LoadFailed, LoadStarted, ResidencyLost
+from wcache.core.model.evidence import known_of
+from wcache.core.model.vocabulary import Kind, ResidencyState
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import close_fds
 from wcache.core.wire.messages import MEMORY, Failure, Loaded, LoadRequest, Progress, identity_of
@@ -61,6 +63,11 @@ class Load:
         if not self.started or self.residency.device == HOST:
             return self.phase.done_bytes if self.started else 0
         return self.residency.bytes if self.phase.phase in ("read", "seal") else 0
+
+    def tell(self, loaded: Loaded) -> None:
+        """To all who wait for it."""
+        for waiter in list(self.waiters):
+            waiter.reply(loaded)
 
     def failed(self, server: Server) -> None:
         """It has ended so, and those who wait know."""
@@ -238,19 +245,10 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
     residency.dtypes = result.dtypes
     residency.pinned = load.pin is True
     residency.touch()
-    residency.known = {
-        f"sampled:{item.seed_id}" if item.tier is Tier.SAMPLED else item.tier.value: item.digest for item in result.fingerprints[1:]
-    }
+    residency.known = known_of(result.fingerprints)
     recorded = [
-        new_event(
-            FingerprintRecorded(
-                fingerprint=item.id(),
-                evidence=item,
-                spelling=residency.asked.spelling,
-                by="server",
-                uid=os.geteuid(),
-                instance=server.instance,
-            )
+        FingerprintRecorded(
+            fingerprint=item.id(), evidence=item, spelling=residency.asked.spelling, by="server", uid=os.geteuid(), instance=server.instance
         )
         for item in result.fingerprints
     ]
@@ -272,6 +270,14 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         pinned=residency.pinned,
     )
 
+    become_resident(server, load, [*recorded, completed], result.seconds)
+
+
+def become_resident(server: Server, load: Load, events: Sequence[Event], seconds: dict[str, float]) -> None:
+    """The vault has it, then the ledger (`events` end with load.completed), and only then is it resident and those who wait are told: what
+    is said to be resident survives this server."""
+    residency = load.residency
+
     def kept(error: WcacheError | None) -> None:
         if load.over:
             return
@@ -279,7 +285,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
             fail_load(server, load, failure_of(error))
             return
         load.completing = True
-        server.recorder.append([*recorded, new_event(completed)], then)
+        server.recorder.append([new_event(event) for event in events], then)
 
     def then(outcome: Outcome) -> None:
         if load.over:
@@ -291,10 +297,9 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         server.loads.remove(load)
         residency.state = ResidencyState.RESIDENT
         residency.loaded_ns = time.time_ns()
-        for waiter in list(load.waiters):
-            waiter.reply(Loaded(residency=residency.view(), reused=False, seconds=result.seconds, pinned=residency.pinned))
+        load.tell(Loaded(residency=residency.view(), reused=False, seconds=seconds, pinned=residency.pinned))
 
-    server.vault.keep(segments_of(residency, pinned=load.pin is True), kept)  # first: what is said to be resident survives this server
+    server.vault.keep(segments_of(residency), kept)
 
 
 def _end(server: Server, load: Load, failure: Failure | None) -> None:

@@ -6,14 +6,13 @@ before and after they were read. Everything else is unproven, with its reason; w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from wcache.core.model.errors import RequestRefused
 from wcache.core.model.events import AttachDecided, Identity
-from wcache.core.model.evidence import FileIdentity, Fingerprint, Location
+from wcache.core.model.evidence import FileIdentity, Fingerprint, Location, known_of
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Kind, Lineage, Outcome, Proof, ResidencyState, Tier
 from wcache.core.wire.messages import PublishBegin, identity_of
@@ -160,14 +159,3 @@ def _why_not_pinned(server: Server, decided: AttachDecided | None, after: Finger
 def _newest_ns(location: Location) -> int:
     files: list[FileIdentity] = [*location.files, *([location.index] if location.index is not None else [])]
     return max(max(one.mtime_ns, one.ctime_ns) for one in files)
-
-
-def known_of(evidence: Sequence[Fingerprint]) -> dict[str, str]:
-    """What a residency says of the checkpoint that it was made from, as `decide()` compares it."""
-    known = {}
-    for item in evidence:
-        if item.tier is Tier.SAMPLED:
-            known[f"sampled:{item.seed_id}"] = item.digest
-        elif item.tier in (Tier.HEADER, Tier.ATTESTED):
-            known[item.tier.value] = item.digest
-    return known

@@ -21,8 +21,7 @@ from wcache.core.wire.messages import MEMORY, TABLE, Failure, Loaded, LoadReques
 from wcache.daemon import orders
 from wcache.daemon.eviction import make_room
 from wcache.daemon.jobs import Job
-from wcache.daemon.kept import segments_of
-from wcache.daemon.loads import Load, fail_load
+from wcache.daemon.loads import Load, become_resident, fail_load
 from wcache.daemon.origin import Origin, find_origin
 from wcache.daemon.recorder import Outcome, new_event
 from wcache.daemon.residencies import Residency, inode_of
@@ -63,6 +62,12 @@ class Publication(Load):
         place = (connection, request)
         self.followers.append(place)
         connection.wait_for(self.progress, lambda: self.followers.remove(place))
+
+    def tell(self, loaded: Loaded) -> None:
+        loaded = msgspec.structs.replace(loaded, unproven_why=self.origin.why)
+        super().tell(loaded)
+        for follower, _ in list(self.followers):
+            follower.reply(msgspec.structs.replace(loaded, reused=True, seconds={}))
 
     def failed(self, server: Server) -> None:
         self.leave()
@@ -269,31 +274,4 @@ def _complete(server: Server, publication: Publication, result: orders.PublishRe
         unproven_why=origin.why,
     )
 
-    def kept(error: WcacheError | None) -> None:
-        if publication.over:
-            return
-        if error is not None:
-            fail_load(server, publication, failure_of(error))
-            return
-        publication.completing = True
-        server.recorder.append([new_event(event) for event in (*recorded, completed)], then)
-
-    def then(outcome: Outcome) -> None:
-        if publication.over:
-            return
-        if isinstance(outcome, WcacheError):
-            fail_load(server, publication, failure_of(outcome))
-            return
-        publication.over = True
-        server.loads.remove(publication)
-        residency.state = ResidencyState.RESIDENT
-        residency.loaded_ns = time.time_ns()
-        loaded = Loaded(
-            residency=residency.view(), reused=False, seconds=result.seconds, pinned=residency.pinned, unproven_why=origin.why
-        )  # fmt: skip
-        for waiter in list(publication.waiters):
-            waiter.reply(loaded)
-        for follower, _ in list(publication.followers):
-            follower.reply(msgspec.structs.replace(loaded, reused=True, seconds={}))
-
-    server.vault.keep(segments_of(residency, pinned=residency.pinned), kept)  # first: what is said to be resident survives this server
+    become_resident(server, publication, [*recorded, completed], result.seconds)

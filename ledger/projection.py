@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Table
 
 from wcache.core.model import events as ev
-from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.evidence import Fingerprint, known_of
 from wcache.core.model.machines import StreamState
 from wcache.core.model.vocabulary import Tier
 from wcache.ledger import schema
@@ -141,7 +141,7 @@ def _residency(row: Row | None, item: Accepted, named: Sequence[Fingerprint]) ->
         row.update(
             seq=item.seq, root=served.root, repo=served.repo, commit_id=served.commit, kind=event.kind.value, device=event.device,
             bytes=event.bytes, tensors=event.tensors, weights_digest=event.weights_digest, table_digest=event.table_digest,
-            loaded_ns=item.occurred_ns, dtypes=as_json(event.dtypes), served=as_json(served), known=as_json(_known(named)),
+            loaded_ns=item.occurred_ns, dtypes=as_json(event.dtypes), served=as_json(served), known=as_json(known_of(named)),
             spellings=as_json(list(dict.fromkeys([*earlier, *_names(served)]))),
         )  # fmt: skip
     elif isinstance(event, ev.ResidencyReadopted):
@@ -154,17 +154,6 @@ def _residency(row: Row | None, item: Accepted, named: Sequence[Fingerprint]) ->
 
 def _names(identity: ev.Identity) -> list[str]:
     return list(dict.fromkeys(name for name in (identity.spelling, identity.root, identity.repo) if name))
-
-
-def _known(evidence: Iterable[Fingerprint]) -> dict[str, str]:
-    """What a residency's own load says of itself, as `decide()` compares it."""
-    known = {}
-    for item in evidence:
-        if item.tier is Tier.SAMPLED:
-            known[f"sampled:{item.seed_id}"] = item.digest
-        elif item.tier in (Tier.HEADER, Tier.ATTESTED):
-            known[item.tier.value] = item.digest
-    return known
 
 
 def _fingerprint(item: Accepted, event: ev.FingerprintRecorded) -> Row:

@@ -6,6 +6,7 @@ Digests are lower-case hex strings; which algorithm made one is said in `Fingerp
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import msgspec
 
@@ -105,6 +106,17 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
             raw = part.encode("utf-8", "surrogatepass")
             digest.update(len(raw).to_bytes(8, "big") + raw)
         return digest.hexdigest()[:32]
+
+
+def known_of(evidence: Iterable[Fingerprint]) -> dict[str, str]:
+    """What a residency says of the checkpoint that it holds, or was made from, as `decide()` compares it with weaker evidence."""
+    known = {}
+    for item in evidence:
+        if item.tier is Tier.SAMPLED:
+            known[f"sampled:{item.seed_id}"] = item.digest
+        elif item.tier in (Tier.HEADER, Tier.ATTESTED):
+            known[item.tier.value] = item.digest
+    return known
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
