@@ -102,7 +102,7 @@ class safe_open:
         library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
         attachment, report = self._decide({"device": named_device(self._device), **policy})
         place = self._device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
-        self._disk = partial(_Disk, report, self._path, framework, place, backend)
+        self._disk: Callable[[], _Disk] | None = partial(_Disk, report, self._path, framework, place, backend)
         if attachment.hit:
             try:
                 self._source = Mapped(attachment, self._path, report, self._torch, self._device)
@@ -114,7 +114,7 @@ class safe_open:
             except WcacheError as error:
                 attachment.map_failed(error)  # raises StrictMiss where that is the policy
         if self._source is None:
-            self._source = self._disk()
+            self._source = _Disk(report, self._path, framework, place, backend)
 
     def _decide(self, policy: Mapping[str, Any]) -> tuple[Attachment, Report]:
         """The attach that covers this file, and who hears how it went."""
@@ -125,7 +125,7 @@ class safe_open:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        source, self._source = self._source, None
+        source, self._source, self._disk = self._source, None, None  # a closed file that somebody keeps must not keep the lease
         if isinstance(source, _Disk) or (source is not None and kind is None):
             source.close()
 
@@ -151,15 +151,15 @@ class safe_open:
 
     def get_tensors(self) -> dict[str, Any]:
         """Every tensor by name. A copy that fails (no room, no GPU) is a fallback like any other."""
-        source = self._open()
-        if isinstance(source, Mapped):
+        source, disk = self._open(), self._disk
+        if isinstance(source, Mapped) and disk is not None:
             try:
                 return source.get_all()
             except MissingTensor:
                 raise
             except WcacheError as error:
                 source.failed(error)  # raises StrictMiss where that is the policy
-                source = self._source = self._disk()
+                source = self._source = disk()
         return {name: source.get(name) for name in source.names}
 
     def get_slice(self, name: str) -> Slice | DiskSlice:
