@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 
 from blake3 import blake3
 
 from wcache.core.checkpoint.digest import digest_of_weights
 from wcache.core.checkpoint.header import TensorEntry
-from wcache.core.checkpoint.resident import CHUNK_BYTES, DIGEST_BYTES
+from wcache.core.checkpoint.resident import DIGEST_BYTES
 from wcache.core.memory import table
-from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed
+from wcache.daemon.blocks import Progress, hash_blocks
 from wcache.daemon.orders import VerifyOrder, VerifyResult
-
-_BATCH_BYTES = 4 << 30  # of a GPU's memory: progress can be told in between, and the scratch memory stays small
-
-Progress = Callable[[int], None]
 
 
 def compare(order: VerifyOrder, progress: Progress = lambda _: None) -> VerifyResult:
@@ -40,7 +35,7 @@ def compare(order: VerifyOrder, progress: Progress = lambda _: None) -> VerifyRe
     except MappingFailed as error:
         return VerifyResult(intact=False, tensors=(), why=f"the table changed: {error.what}", found="")
     found: list[bytes] = []
-    for digest in _on_host(memory_fd, made.blocks, progress) if order.device == HOST else _on_gpu(order, made.blocks, progress):
+    for digest in hash_blocks(memory_fd, memory.size_bytes, order.device, made.blocks, progress):
         if not digest:
             return VerifyResult(intact=False, tensors=(), why=f"{memory.name} ends before its {memory.size_bytes} bytes", found="")
         found.append(digest)
@@ -62,47 +57,3 @@ def _weights_digest(made: table.Table, found: Sequence[bytes], homes: dict[str, 
     empty = blake3().digest()  # without bytes a tensor shares its place with another
     entries = (TensorEntry(place.name, place.dtype, place.shape, 0, place.size_bytes) for place in made.tensors)
     return digest_of_weights((entry, found[homes[entry.name]] if entry.size_bytes else empty) for entry in entries)
-
-
-def _on_host(fd: int, blocks: Sequence[tuple[int, int]], progress: Progress) -> Iterator[bytes]:
-    """The digest of each block; nothing where the memory ends before it does."""
-    for offset_bytes, size_bytes in blocks:
-        hasher = blake3(max_threads=blake3.AUTO)
-        for start in range(0, size_bytes, CHUNK_BYTES):
-            wanted = min(CHUNK_BYTES, size_bytes - start)
-            chunk = os.pread(fd, wanted, offset_bytes + start)
-            if len(chunk) < wanted:
-                yield b""
-                return
-            hasher.update(chunk)
-            progress(wanted)
-        yield hasher.digest()
-
-
-def _on_gpu(order: VerifyOrder, blocks: Sequence[tuple[int, int]], progress: Progress) -> Iterator[bytes]:
-    from wcache.core.memory import cuda, vmm
-    from wcache.core.memory.blake3_cuda import Blake3
-
-    cuda.see_only(order.device)
-    device = cuda.find(order.device)
-    with ExitStack() as opened:
-        mapping = opened.enter_context(vmm.map_descriptor(order.fds[1], order.segments[1].size_bytes, device))
-        hasher = Blake3(device)
-        opened.callback(hasher.close)
-        for batch in batches(blocks):
-            yield from hasher.digests([(mapping.address + offset_bytes, size_bytes) for offset_bytes, size_bytes in batch])
-            progress(sum(size_bytes for _, size_bytes in batch))
-
-
-def batches(blocks: Sequence[tuple[int, int]], batch_bytes: int = _BATCH_BYTES) -> Iterator[list[tuple[int, int]]]:
-    """The blocks in order, together until they have so many bytes; a larger block is a batch of its own, or ends one."""
-    batch: list[tuple[int, int]] = []
-    size_bytes = 0
-    for block in blocks:
-        batch.append(block)
-        size_bytes += block[1]
-        if size_bytes >= batch_bytes:
-            yield batch
-            batch, size_bytes = [], 0
-    if batch:
-        yield batch

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 
 from blake3 import blake3
 
@@ -15,13 +13,8 @@ from wcache.core.memory.dtypes import NAMES, PACKED
 from wcache.core.memory.packing import Placement
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed
+from wcache.daemon.blocks import Progress, hash_blocks
 from wcache.daemon.orders import PublishOrder, PublishResult
-
-_CHUNK_BYTES = 16 << 20
-_THREADS_FROM_BYTES = 1 << 20  # below it, handing work to other threads costs more than hashing
-_BATCH_BYTES = 4 << 30  # of a GPU's memory: progress can be told in between, and the scratch memory stays small
-
-Progress = Callable[[int], None]
 
 
 def check(order: PublishOrder, progress: Progress = lambda _: None) -> PublishResult:
@@ -34,8 +27,9 @@ def check(order: PublishOrder, progress: Progress = lambda _: None) -> PublishRe
         memfd.check_sealed(memory_fd, memory.size_bytes, name="memory")
     for place in made.tensors:
         check_form(place)
-    hashed = _on_host(memory_fd, made.blocks, progress) if order.device == HOST else _on_gpu(order, made.blocks, progress)
-    digests = list(hashed)
+    digests = list(hash_blocks(memory_fd, memory.size_bytes, order.device, made.blocks, progress))
+    if not all(digests):
+        raise MappingFailed(f"the memory ends before its {memory.size_bytes} bytes", where="memory")
     return PublishResult(
         processed_digest=table.processed_digest(made, digests),
         block_digests=b"".join(digests),
@@ -68,33 +62,3 @@ def check_form(place: Placement) -> None:
         raise MappingFailed(
             f"{place.dtype} {list(place.shape)} does not fit {place.size_bytes} bytes at {place.offset_bytes}", where=place.name
         )
-
-
-def _on_host(fd: int, blocks: Sequence[tuple[int, int]], progress: Progress) -> Iterator[bytes]:
-    for offset_bytes, size_bytes in blocks:
-        hasher = blake3(max_threads=blake3.AUTO if size_bytes >= _THREADS_FROM_BYTES else 1)
-        for start in range(0, size_bytes, _CHUNK_BYTES):
-            chunk = os.pread(fd, min(_CHUNK_BYTES, size_bytes - start), offset_bytes + start)  # sealed: never shorter
-            hasher.update(chunk)
-            progress(len(chunk))
-        yield hasher.digest()
-
-
-def _on_gpu(order: PublishOrder, blocks: Sequence[tuple[int, int]], progress: Progress) -> Iterator[bytes]:
-    from wcache.core.memory import cuda, vmm
-    from wcache.core.memory.blake3_cuda import Blake3
-
-    device = cuda.find(order.device)
-    with ExitStack() as opened:
-        mapping = opened.enter_context(vmm.map_descriptor(order.fds[1], order.segments[1].size_bytes, device))
-        hasher = Blake3(device)
-        opened.callback(hasher.close)
-        batch: list[tuple[int, int]] = []
-        batch_bytes = 0
-        for number, (offset_bytes, size_bytes) in enumerate(blocks, 1):
-            batch.append((mapping.address + offset_bytes, size_bytes))
-            batch_bytes += size_bytes
-            if batch_bytes >= _BATCH_BYTES or number == len(blocks):
-                yield from hasher.digests(batch)
-                progress(batch_bytes)
-                batch, batch_bytes = [], 0

@@ -19,9 +19,10 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.memory import memfd, table
 from wcache.core.memory.packing import Placement
 from wcache.core.wire.messages import MEMORY, TABLE, SegmentManifest
+from wcache.daemon.blocks import batches
 from wcache.daemon.gpu_load import needed_bytes, plan_of, table_of
 from wcache.daemon.orders import VerifyOrder, VerifyResult
-from wcache.daemon.packed_verify import batches, compare
+from wcache.daemon.packed_verify import compare
 
 
 class Packed:
