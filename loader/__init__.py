@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wcache.loader.attach import Attachment
     from wcache.loader.attachment import attachment_of
+    from wcache.loader.replacement import update
     from wcache.loader.safetensors_api import load_file, safe_open
     from wcache.loader.transformers import from_pretrained
 
-__all__ = ["Attachment", "attachment_of", "from_pretrained", "load_file", "safe_open"]
+__all__ = ["Attachment", "attachment_of", "from_pretrained", "load_file", "safe_open", "update"]
 
 _HOMES = {
     "Attachment": "attach",
@@ -22,6 +23,7 @@ _HOMES = {
     "from_pretrained": "transformers",
     "load_file": "safetensors_api",
     "safe_open": "safetensors_api",
+    "update": "replacement",
 }
 
 

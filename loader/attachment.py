@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.memory.views import explained_writes
 from wcache.core.model.decide import Decision, Request
-from wcache.core.model.errors import MappingFailed, MissingTensor, NoRoom, StrictMiss, WcacheError
+from wcache.core.model.errors import MappingFailed, NoRoom, StrictMiss, WcacheError
 from wcache.core.model.events import (
     AttachRedecided,
     Event,
@@ -233,9 +233,14 @@ class Attachment:
         with nullcontext() if mapping is None else explained_writes(mapping):
             yield
 
-    def _require_own(self) -> None:
+    def require_replaceable(self) -> None:
+        """Raises MappingFailed where its weights must not be replaced: in a forked child, and while the mapping is paused."""
+        self._require_own("replace")
+        self._require_mapped()
+
+    def _require_own(self, verb: str = "pause") -> None:
         if self._pid != os.getpid():
-            raise MappingFailed("a forked child cannot pause what its parent attached", where=self.question.spelling)
+            raise MappingFailed(f"a forked child cannot {verb} what its parent attached", where=self.question.spelling)
 
     def _require_mapped(self) -> None:
         if self.maps.paused:
@@ -297,9 +302,9 @@ class Attachment:
         self._drop_segments()
         self.miss("")
 
-    def incomplete(self, error: MissingTensor) -> None:
-        """Record that the weights lack a tensor that the engine needs. The disk has no more of them: the attach ends here, under any
-        policy, and the caller raises `error`."""
+    def incomplete(self, error: WcacheError) -> None:
+        """Record that the weights are not those that the engine needs: a tensor is missing, or is another one. The disk has the same: the
+        attach ends here, under any policy, and the caller raises `error`."""
         with suppress(StrictMiss):
             self.map_failed(error)
             self.fallback_failed(error)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from wcache.core.memory.views import block_tensors
+from wcache.core.model.vocabulary import Mode
 from wcache.loader.mapping import Segment, ShardMap
 from wcache.loader.packed import PackedMemory
 from wcache.loader.room import check_room
@@ -43,6 +44,23 @@ def take(attachment: Attachment, names: Collection[str] | None = None) -> Taken:
     if attachment.copies:
         maps = ()
     return Taken(found, maps, (time.monotonic() - began) * 1000)
+
+
+def report_taken(attachment: Attachment, taken: Taken, tensors: Collection[torch.Tensor]) -> None:
+    """`map.completed` with the mode that the addresses prove; `tensors` are those that the engine has now, tied ones once. Where all of
+    them are the engine's own copies, nothing is left to lease: the attach ends."""
+    copied = [tensor for tensor in tensors if not any(one.holds(tensor.data_ptr()) for one in taken.maps)]
+    misaligned = sum(one.copies(name) for one in taken.maps if isinstance(one, ShardMap) for name in one.entries)
+    attachment.mapped(
+        Mode.ZERO_COPY if len(copied) <= misaligned and not attachment.copies else Mode.COPY,
+        tensors=len(tensors),
+        size_bytes=sum(tensor.nbytes for tensor in tensors),
+        copied_tensors=len(copied),
+        copied_bytes=sum(tensor.nbytes for tensor in copied),
+        ms=taken.ms,
+    )
+    if len(copied) == len(tensors):
+        attachment.copied()
 
 
 def _has_any(segment: Segment, names: Collection[str]) -> bool:

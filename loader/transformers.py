@@ -14,13 +14,12 @@ from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed, MissingTensor, Unsupported, UsageError, WcacheError
 from wcache.core.model.events import Engine
-from wcache.core.model.vocabulary import Mode
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
 from wcache.loader.device import named_device
 from wcache.loader.libraries import library
-from wcache.loader.mapping import ShardMap, safetensors_dtype
+from wcache.loader.mapping import safetensors_dtype
 from wcache.loader.standin import reference_only
-from wcache.loader.taken import take
+from wcache.loader.taken import report_taken, take
 
 if TYPE_CHECKING:
     import torch
@@ -157,19 +156,7 @@ def _build(model_class: Any, attachment: Attachment, config: Any, dtype: Any, kw
     _require_complete(info, words, str(attachment.question.spelling))
     if attachment.gpu is not None:
         model.to(f"cuda:{attachment.gpu.ordinal}")  # what is no weight, such as rotary buffers; tensors that are there already stay
-    tensors = _distinct_tensors(model)
-    copied = [tensor for tensor in tensors if not any(one.holds(tensor.data_ptr()) for one in taken.maps)]
-    misaligned = sum(one.copies(name) for one in taken.maps if isinstance(one, ShardMap) for name in one.entries)
-    attachment.mapped(
-        Mode.ZERO_COPY if len(copied) <= misaligned and not attachment.copies else Mode.COPY,
-        tensors=len(tensors),
-        size_bytes=sum(tensor.nbytes for tensor in tensors),
-        copied_tensors=len(copied),
-        copied_bytes=sum(tensor.nbytes for tensor in copied),
-        ms=taken.ms,
-    )
-    if len(copied) == len(tensors):
-        attachment.copied()  # the copies are the engine's own: nothing is left to lease
+    report_taken(attachment, taken, _distinct_tensors(model))
     return model, info
 
 
