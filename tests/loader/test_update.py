@@ -258,7 +258,7 @@ def test_a_fallback_is_read_into_memory_of_its_own_and_recorded(shared_host: Any
         assert torch.equal(model.state_dict()[name], tensor), name
     completed = shared_host.record.last(FallbackCompleted)
     assert (completed.attach, completed.bytes) == (attachment.attach, (place / "model.safetensors").stat().st_size)
-    assert completed.seconds > 0 and completed.idle_bytes > 0
+    assert completed.seconds > 0
     with (place / "model.safetensors").open("r+b") as file:
         file.seek(4096)
         file.write(bytes(65536))
