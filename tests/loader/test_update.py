@@ -237,7 +237,7 @@ def test_a_strict_miss_on_a_twin_changes_nothing(shared_host: Any, places: dict[
     """The twin of what is resident has equal names, shapes and headers; it is not resident."""
     place = places["tied-first"]
     shared_host.daemon.load(place)
-    twin = rewritten(place, disk_path / "twin", lambda tensors: tensors[NORM].zero_() and None)
+    twin = rewritten(place, disk_path / "twin", lambda tensors: tensors.update({NORM: torch.zeros(64)}))
     model = from_pretrained(None, place, settings=shared_host.settings)
     before, computed = addresses(model), logits(model)
     with pytest.raises(StrictMiss):
@@ -248,7 +248,7 @@ def test_a_strict_miss_on_a_twin_changes_nothing(shared_host: Any, places: dict[
 
 def test_a_fallback_is_read_into_memory_of_its_own_and_recorded(shared_host: Any, places: dict[str, Path], disk_path: Path) -> None:
     """Also when the files are overwritten afterwards, as a training loop does."""
-    place = rewritten(places["tied-second"], disk_path / "other", lambda tensors: tensors[NORM].mul_(2) and None)
+    place = rewritten(places["tied-second"], disk_path / "other", lambda tensors: tensors.update({NORM: tensors[NORM] * 2}))
     shared_host.daemon.load(places["tied-first"])
     model = from_pretrained(None, places["tied-first"], settings=shared_host.settings)
     attachment = update(model, place, settings=shared_host.settings, on_miss="fallback")
@@ -258,7 +258,7 @@ def test_a_fallback_is_read_into_memory_of_its_own_and_recorded(shared_host: Any
         assert torch.equal(model.state_dict()[name], tensor), name
     completed = shared_host.record.last(FallbackCompleted)
     assert (completed.attach, completed.bytes) == (attachment.attach, (place / "model.safetensors").stat().st_size)
-    assert completed.seconds > 0 and completed.idle_bytes > 0
+    assert completed.seconds > 0
     with (place / "model.safetensors").open("r+b") as file:
         file.seek(4096)
         file.write(bytes(65536))
