@@ -144,10 +144,9 @@ def decide_attach(server: Server, connection: Connection, request: Decide) -> No
     attach.decided = True
     recorded = [
         new_event(
-            FingerprintRecorded(
-                fingerprint=item.id(),
-                evidence=item,
-                spelling=asked.spelling,
+            FingerprintRecorded.of(
+                item,
+                asked.spelling,
                 by="server" if connection.foreign else "loader",  # of another user only what the server took itself is here
                 uid=connection.peer.uid,
                 instance=server.instance,

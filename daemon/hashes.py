@@ -124,10 +124,9 @@ def _report(server: Server, hashing: Hash, report: orders.Report, fds: tuple[int
 def _record(server: Server, hashing: Hash, fingerprint: Fingerprint) -> None:
     unit = [
         new_event(
-            FingerprintRecorded(
-                fingerprint=fingerprint.id(),
-                evidence=fingerprint,
-                spelling=hashing.request.spelling,
+            FingerprintRecorded.of(
+                fingerprint,
+                hashing.request.spelling,
                 by="server",
                 uid=hashing.uid,
                 instance=None if hashing.foreign else server.instance,  # instance trust rests on what our own user asked for first

@@ -247,9 +247,7 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
     residency.touch()
     residency.known = known_of(result.fingerprints)
     recorded = [
-        FingerprintRecorded(
-            fingerprint=item.id(), evidence=item, spelling=residency.asked.spelling, by="server", uid=os.geteuid(), instance=server.instance
-        )
+        FingerprintRecorded.of(item, residency.asked.spelling, by="server", uid=os.geteuid(), instance=server.instance)
         for item in result.fingerprints
     ]
     completed = LoadCompleted(

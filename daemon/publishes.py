@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wcache.core.memory import memfd
+from wcache.core.memory.device import UUID_PREFIXES
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed, ProtocolError, RequestRefused, Unsupported, UsageError, WcacheError
 from wcache.core.model.events import FingerprintRecorded, LoadCompleted, LoadStarted
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 PUBLISHES_MAX = 64
 SIZE_MAX_BYTES = 1 << 50
-_GPU_NAMES = ("GPU-", "MIG-")
 
 
 class Publication(Load):
@@ -84,7 +84,7 @@ def begin_publish(server: Server, connection: Connection, request: PublishBegin)
         raise RequestRefused("this connection publishes already", remedy="publish on a new connection")
     if server.stopping:
         raise RequestRefused("the daemon is stopping")
-    if request.device != HOST and not request.device.startswith(_GPU_NAMES):
+    if request.device != HOST and not request.device.startswith(UUID_PREFIXES):
         raise Unsupported(f"{request.device!r} is neither cpu nor the UUID of a GPU", where="device")
     if not 0 < request.size_bytes < SIZE_MAX_BYTES or request.tensors <= 0:
         raise UsageError(f"{request.tensors} tensors in {request.size_bytes} bytes cannot be published", where=request.asked.spelling)
@@ -247,9 +247,7 @@ def _complete(server: Server, publication: Publication, result: orders.PublishRe
     residency.pinned = publication.pin is True
     residency.touch()
     recorded = [
-        FingerprintRecorded(
-            fingerprint=item.id(), evidence=item, spelling=residency.asked.spelling, by="loader", uid=os.geteuid(), instance=server.instance
-        )
+        FingerprintRecorded.of(item, residency.asked.spelling, by="loader", uid=os.geteuid(), instance=server.instance)
         for item in origin.unrecorded
     ]
     completed = LoadCompleted(

@@ -201,7 +201,7 @@ def _trusted(knowledge: Knowledge, spelling: str) -> Fingerprint:
 
 
 def recorded(fingerprint: Fingerprint, spelling: str, by: str) -> FingerprintRecorded:
-    return FingerprintRecorded(fingerprint=fingerprint.id(), evidence=fingerprint, spelling=spelling, by=by, uid=os.geteuid())
+    return FingerprintRecorded.of(fingerprint, spelling, by=by, uid=os.geteuid())
 
 
 def append_events(ledger: Ledger, *events: Event) -> list[int]:

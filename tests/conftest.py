@@ -58,3 +58,16 @@ def short_path() -> Iterator[Path]:
         yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@pytest.fixture
+def no_driver() -> None:
+    """For what is said where there is no GPU to be had."""
+    from wcache.core.memory import nvml
+    from wcache.core.model.errors import Unsupported
+
+    try:
+        nvml.gpus()
+    except Unsupported:
+        return
+    pytest.skip("there is an NVIDIA driver here")

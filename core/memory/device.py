@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from wcache.core.model.errors import NotFound, Unsupported, UsageError
 
 _INDEX = re.compile(r"cuda(?::(\d+))?\Z|(\d+)\Z")
+UUID_PREFIXES = ("GPU-", "MIG-")
 _OTHERS = {
     "hip": "AMD GPUs (ROCm)", "rocm": "AMD GPUs (ROCm)", "xpu": "Intel GPUs (XPU)", "mps": "Apple GPUs (macOS)", "npu": "NPUs",
     "tpu": "TPUs", "xla": "TPUs (XLA)", "hpu": "Gaudi (HPU)", "musa": "Moore Threads GPUs (MUSA)",
@@ -31,7 +32,7 @@ def parse_device(text: str) -> DeviceName:
     word = text.strip()
     if found := _INDEX.match(word):
         return DeviceName(index=int(found[1] or found[2] or 0))
-    if word.startswith(("GPU-", "MIG-")) and len(word) > 4:
+    if word.startswith(UUID_PREFIXES) and len(word) > 4:
         return DeviceName(uuid=word)
     platform = _OTHERS.get(word.split(":", 1)[0].lower())
     if platform:
@@ -99,7 +100,7 @@ def choose(names: Sequence[DeviceName] | None, seen: Sequence[str], known: Seque
 def _one(word: str, uuids: Sequence[str], mig_uuids: Sequence[str]) -> str | None:
     if index := re.match(r"\d+", word):  # strtoul(3): what follows the digits is ignored
         return uuids[int(index[0])] if int(index[0]) < len(uuids) else None
-    if not word.startswith(("GPU-", "MIG-")) or len(word) == 4:
+    if not word.startswith(UUID_PREFIXES) or len(word) == 4:
         return None
     fitting = [uuid for uuid in (*uuids, *mig_uuids) if uuid.lower().startswith(word.lower())]
     return fitting[0] if len(fitting) == 1 else None

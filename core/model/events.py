@@ -182,6 +182,11 @@ class FingerprintRecorded(Event, frozen=True, kw_only=True):
     uid: int
     instance: str | None = None
 
+    @classmethod
+    def of(cls, evidence: Fingerprint, spelling: str, *, by: str, uid: int, instance: str | None = None) -> FingerprintRecorded:
+        """Under the evidence's own id, so that equal evidence is stored once."""
+        return cls(fingerprint=evidence.id(), evidence=evidence, spelling=spelling, by=by, uid=uid, instance=instance)
+
 
 class TrustGranted(Event, frozen=True, kw_only=True):
     type = "trust.granted"

@@ -11,23 +11,13 @@ from support.corpus import make_checkpoint
 from wcache.cli.checks import Subject, carried_out
 from wcache.cli.host_checks import gpus
 from wcache.cli.weights import devices_named
-from wcache.core.memory import nvml
-from wcache.core.model.errors import EXIT_REFUSED, EXIT_USAGE, Unsupported
+from wcache.core.model.errors import EXIT_REFUSED, EXIT_USAGE
 from wcache.core.settings import load_settings
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_checkpoint(tmp_path_factory.mktemp("devices") / "model")
-
-
-@pytest.fixture
-def no_driver() -> None:
-    try:
-        nvml.gpus()
-    except Unsupported:
-        return
-    pytest.skip("there is an NVIDIA driver here")
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,11 @@ from pathlib import Path
 import pytest
 from support.daemon import DaemonProcess
 
-from wcache.core.memory import nvml
 from wcache.core.model.errors import Unsupported, UsageError, WcacheError
 from wcache.core.wire.messages import Loaded, LoadRequest
 from wcache.daemon.budget import gpu_room
 
 UUID = "GPU-00000000-0000-4000-8000-000000000000"
-
-
-@pytest.fixture
-def no_driver() -> None:
-    try:
-        nvml.gpus()
-    except Unsupported:
-        return
-    pytest.skip("there is an NVIDIA driver here")
 
 
 def _refused(daemon: DaemonProcess, path: Path, device: str) -> WcacheError:
