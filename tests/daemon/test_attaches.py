@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 import pytest
 from support.attaching import asked_of, attach, begin, decide_on, evidence_of, hash_now, receive_segments
+from support.commands import with_tests_on_path
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until
 
@@ -281,11 +282,10 @@ def test_a_hundred_clients_killed_before_they_map_cost_nothing(daemon: DaemonPro
     """A8."""
     daemon.load(checkpoint)
     before, resident_bytes = daemon.fd_count(), daemon.status().resident_bytes
-    tests = Path(__file__).parents[1]
     subprocess.run(
         [sys.executable, "-c", _DIES_BEFORE_MAPPING, str(daemon.settings.socket_path), str(checkpoint)],
         check=True,
-        env={**os.environ, "PYTHONPATH": str(tests)},
+        env=with_tests_on_path(os.environ),
     )
     wait_until(lambda: not daemon.status().leases)
     wait_until(lambda: daemon.fd_count() <= before)

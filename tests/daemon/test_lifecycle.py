@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.attaching import attach
+from support.commands import with_tests_on_path
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until, zeros_shard
 from support.faults import catch
@@ -172,7 +173,7 @@ def run_client(daemon: DaemonProcess, checkpoint: Path, how: str, prefix: tuple[
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env=with_tests_on_path(os.environ),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.commands import clean_environ
+from support.commands import clean_environ, with_tests_on_path
 from support.daemon import DaemonProcess, wait_until
 
 from wcache.core.memory import cuda, nvml
@@ -83,7 +83,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, gpu: cuda.Device) -> Path:
 
 
 def engine(daemon: DaemonProcess, code: str, *arguments: object) -> subprocess.Popen[str]:
-    env = {**clean_environ(), **daemon.env, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    env = with_tests_on_path({**clean_environ(), **daemon.env})
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -99,7 +99,7 @@ def publish(daemon: DaemonProcess, place: Path, config: dict[str, object]) -> li
 
 
 def attach_elsewhere(daemon: DaemonProcess, place: Path, gpu: cuda.Device, accept: str) -> str:
-    env = {**clean_environ(), **daemon.env, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    env = with_tests_on_path({**clean_environ(), **daemon.env})
     command = [sys.executable, "-m", "support.processed", str(place), json.dumps(DIALECT), accept, gpu.uuid]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.commands import clean_environ, in_process, ok
+from support.commands import clean_environ, in_process, ok, with_tests_on_path
 from support.daemon import wait_until
 from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, loaded, make_directory
 
@@ -64,7 +64,7 @@ def published(host: Any, place: Path, config: dict[str, str] = CONFIG) -> Publis
 
 
 def in_another_process(host: Any, place: Path, config: dict[str, Any], *more: str) -> subprocess.CompletedProcess[str]:
-    env = {**clean_environ(), **host.daemon.env, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    env = with_tests_on_path({**clean_environ(), **host.daemon.env})
     command = [sys.executable, "-m", "support.processed", str(place), json.dumps(config), *more]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +22,11 @@ Cli = Callable[..., CompletedProcess[str]]
 def clean_environ() -> dict[str, str]:
     """Nothing of the developer's own settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith("WCACHE_") and name != "COLUMNS"}
+
+
+def with_tests_on_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` with this directory's parent in front of what `PYTHONPATH` says already: a child may import `support`."""
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), environ.get("PYTHONPATH")]))}
 
 
 def in_processes(env: Mapping[str, str]) -> Cli:

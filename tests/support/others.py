@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import clean_environ, with_tests_on_path
 
 OTHER_UID = 40001
 OTHER_GID = 40001
@@ -69,11 +70,9 @@ class Other:
 
     def start(self, code: str, *, as_root: str = "") -> subprocess.Popen[str]:
         """Runs `code`; it may read lines from stdin to wait for the test. `as_root` runs before root becomes this user."""
-        env = {name: value for name, value in os.environ.items() if not name.startswith("WCACHE_")}
-        tests = str(Path(__file__).resolve().parent.parent)
         return subprocess.Popen(
             [sys.executable, "-c", self._before + textwrap.dedent(as_root) + _BEFORE + textwrap.dedent(code)],
-            env={**env, "PYTHONPATH": tests},
+            env=with_tests_on_path(clean_environ()),
             cwd="/",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
