@@ -2,10 +2,10 @@
 
     gpu_engine.py CHECKPOINT {disk|wcache|copy}
 
-It says `ready` once everything is imported, and builds the model at a line `go` on its standard input. A line `write` adds one to a
-parameter in place, `again` computes again, the end of the input ends the engine. Each answer is one line of JSON: tokens of a greedy
-answer, a digest of the first logits, how many parameters lie in the daemon's memory, seconds until the model was there, and what torch
-itself holds of the GPU's memory.
+It says `ready` once everything is imported, the model's own code included, and builds the model at a line `go` on its standard input. A
+line `write` adds one to a parameter in place, `again` computes again, the end of the input ends the engine. Each answer is one line of
+JSON: tokens of a greedy answer, a digest of the first logits, how many parameters lie in the daemon's memory, seconds until the model was
+there, and what torch itself holds of the GPU's memory.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def main() -> None:
     from wcache.loader import attachment_of, from_pretrained
 
     transformers.logging.disable_progress_bar()
+    transformers.AutoModelForCausalLM._model_mapping[type(transformers.AutoConfig.from_pretrained(checkpoint))]
     torch.zeros(1, device="cuda").add_(1)
     torch.cuda.synchronize()
     gc.collect()

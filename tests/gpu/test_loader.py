@@ -11,7 +11,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,7 @@ class Host:
         reply = channel.call(LoadRequest(spelling=str(place), device=device), timeout_s=120)
         channel.close()
         assert isinstance(reply, Loaded)
+        wait_until(lambda: not self.daemon.workers(), 60)  # its context is gone with it
         return reply
 
     def leases(self) -> int:
@@ -176,6 +177,18 @@ class Engine:
             self.process.kill()
 
 
+@contextmanager
+def filled(gpu: Device, but_bytes: int) -> Iterator[None]:
+    """All of the GPU's memory taken, but for so much. Given back also when the test fails: a traceback would keep it."""
+    torch.cuda.empty_cache()
+    held = [torch.empty(nvml.memory(gpu.uuid).free_bytes - but_bytes, dtype=torch.uint8, device="cuda")]
+    try:
+        yield
+    finally:
+        held.clear()
+        torch.cuda.empty_cache()
+
+
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return (first["tokens"], first["logits"]) == (second["tokens"], second["logits"])
 
@@ -205,16 +218,12 @@ class TestHostTier:
     def test_a_copy_that_does_not_fit_is_refused_before_the_grant_with_the_numbers(self, gpu: Device, host: Host, base: Path) -> None:
         """D7."""
         host.load(base)
-        torch.cuda.empty_cache()
-        filler = torch.empty(nvml.memory(gpu.uuid).free_bytes - 64 * MIB, dtype=torch.uint8, device="cuda")
         big = make_checkpoint(base.parent / "big", {f"t{n}": ("U8", (32 * MIB,), bytes(32 * MIB)) for n in range(4)})
         host.load(big)
-        with pytest.raises(StrictMiss, match=r"a copy takes 12\d MiB, \d+ MiB are free") as error:
+        with filled(gpu, 64 * MIB), pytest.raises(StrictMiss, match=r"a copy takes 12\d MiB, \d+ MiB are free") as error:
             attach(big, device="cuda", settings=host.settings)
         assert error.value.reason == "no_room"
         assert host.record.last(AttachDecided).reason == "no_room"
-        del filler
-        torch.cuda.empty_cache()
         assert len(attach(big, device="cuda", settings=host.settings).tensors()) == 4
 
     def test_a_model_fed_from_host_memory_computes_what_the_disk_load_computes(self, gpu: Device, host: Host, model_place: Path) -> None:
@@ -355,10 +364,8 @@ class TestResidency:
     def test_a_copy_of_gpu_memory_that_does_not_fit_is_refused(self, gpu: Device, host: Host, disk: Path) -> None:
         place = make_checkpoint(disk / "half", {f"t{n}": ("U8", (64 * MIB,), bytes(64 * MIB)) for n in range(4)})
         host.load(place, gpu.uuid)
-        torch.cuda.empty_cache()
-        filler = torch.empty(nvml.memory(gpu.uuid).free_bytes - 200 * MIB, dtype=torch.uint8, device="cuda")
-        with pytest.raises((StrictMiss, NoRoom), match="a copy takes 256 MiB"):
-            attach(place, device="cuda", mode="copy", settings=host.settings)
-        found = attach(place, device="cuda", settings=host.settings).tensors()
-        assert int(found["t0"].sum()) == 0 and not host.record.of(ReleaseRequested)
-        del filler
+        with filled(gpu, 200 * MIB):
+            with pytest.raises((StrictMiss, NoRoom), match="a copy takes 256 MiB"):
+                attach(place, device="cuda", mode="copy", settings=host.settings)
+            found = attach(place, device="cuda", settings=host.settings).tensors()
+            assert int(found["t0"].sum()) == 0 and not host.record.of(ReleaseRequested)

@@ -91,8 +91,8 @@ def from_disk(path: Path, device: str = "cpu") -> Tiny:
 
 
 def loaded(raw: Mapping[str, torch.Tensor], device: str = "cpu") -> Tiny:
-    made = Tiny().to(device)
-    made.head.weight = made.embed.weight
+    with torch.device(device):  # moved afterwards, `norm` would lose its stride
+        made = Tiny()
     made.load({name: tensor.to(device) for name, tensor in raw.items()})
     return made.eval()
 
