@@ -56,6 +56,7 @@ def main() -> int:
         sys.stderr.write(f"skipped: {error}\n")
         sys.stdout.write("[]\n" if args.json else "")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the daemons and the files must go too
     with tempfile.TemporaryDirectory(prefix="wc-bench-") as scratch:
         logs = args.logs or Path(scratch) / "logs"
         logs.mkdir(parents=True, exist_ok=True)

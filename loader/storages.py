@@ -33,15 +33,24 @@ class _Seen(NamedTuple):
     address: int
     size_bytes: int
 
+    @property
+    def end(self) -> int:
+        return self.address + self.size_bytes
+
 
 class Span(NamedTuple):
     """Bytes that are copied and hashed as one: what tensors of one storage reach, from the first to the last. `skip_bytes` of the storage
-    come before it."""
+    come before it.
+
+    Where tensors with strides leave bytes between their elements, `parts` are the tensors, and only their elements are copied: the rest is
+    nobody's weights, may be anything of the engine's memory, and would make equal weights look different.
+    """
 
     source: torch.Tensor
     skip_bytes: int
     size_bytes: int
     offset_bytes: int
+    parts: tuple[torch.Tensor, ...] = ()
 
 
 class Layout(NamedTuple):
@@ -58,6 +67,9 @@ class Layout(NamedTuple):
 
         with torch.no_grad():
             for span in self.spans:
+                if span.parts:
+                    _copy_parts(span, whole)
+                    continue
                 flat = torch.empty(0, dtype=torch.uint8, device=span.source.device)
                 flat.set_(span.source.untyped_storage(), span.skip_bytes, (span.size_bytes,), (1,))
                 whole[span.offset_bytes : span.offset_bytes + span.size_bytes].copy_(flat)
@@ -91,8 +103,9 @@ def lay_out(tensors: Mapping[str, torch.Tensor], roles: Mapping[str, str]) -> La
         largest = max(members, key=lambda one: one.tensor.untyped_storage().nbytes())
         skip_bytes = start - largest.base
         offset_bytes = aligned(end) + skip_bytes % ALIGNMENT_BYTES
-        end = offset_bytes + max(one.address + one.size_bytes for one in members) - start
-        spans.append(Span(largest.tensor, skip_bytes, end - offset_bytes, offset_bytes))
+        end = offset_bytes + max(one.end for one in members) - start
+        parts = () if _cover(members) else tuple(one.tensor for one in members)
+        spans.append(Span(largest.tensor, skip_bytes, end - offset_bytes, offset_bytes, parts))
         offsets.update({one.name: offset_bytes + one.address - start for one in members})
     blocks = [(span.offset_bytes, span.size_bytes) for span in spans]
     if len(offsets) < len(seen):
@@ -110,6 +123,46 @@ def lay_out(tensors: Mapping[str, torch.Tensor], roles: Mapping[str, str]) -> La
     table = Table(size_bytes=max(1, end), tensors=tuple(places), blocks=tuple(blocks))
     memory_bytes = table.size_bytes if device == HOST else vmm.allocated_bytes(table.size_bytes, find(device))
     return Layout(table, tuple(spans), device, memory_bytes)
+
+
+def _cover(members: list[_Seen]) -> bool:
+    """Whether every byte from the first to the last belongs to an element."""
+    reached = min(one.address for one in members)
+    for one in sorted(members, key=lambda one: (one.address, -one.end)):
+        if one.address > reached:
+            return False
+        if one.end > reached and not _dense(one.tensor):
+            return False
+        reached = max(reached, one.end)
+    return True
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """In the order of its strides, one element follows the other."""
+    reach = 1
+    for length, step in sorted(zip(tensor.shape, tensor.stride(), strict=True), key=lambda one: one[1]):
+        if length > 1 and step > reach:
+            return False
+        reach += (length - 1) * step
+    return True
+
+
+def _copy_parts(span: Span, whole: torch.Tensor) -> None:
+    """Element by element, as numbers of their size: some dtypes cannot be copied as themselves."""
+    import torch
+
+    whole[span.offset_bytes : span.offset_bytes + span.size_bytes].zero_()
+    begin = span.source.untyped_storage().data_ptr() + span.skip_bytes
+    for part in span.parts:
+        for dimension in reversed(range(part.dim())):
+            if not part.stride(dimension):  # its elements are one
+                part = part.select(dimension, 0)
+        numbers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[part.itemsize]
+        source = part.view(numbers)
+        offset_bytes = whole.storage_offset() + span.offset_bytes + source.data_ptr() - begin
+        target = torch.empty(0, dtype=numbers, device=part.device)
+        target.set_(whole.untyped_storage(), offset_bytes // part.itemsize, source.shape, source.stride())
+        target.copy_(source)
 
 
 def _look(name: str, tensor: torch.Tensor) -> _Seen:
