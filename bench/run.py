@@ -27,8 +27,6 @@ def main() -> int:
     args = parser.parse_args()
     parts = ("run", "places", "gpu_places", "gpu_engine", "vllm_engine")  # what others import or start
     names = args.names or sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in parts)
-        path.stem for path in BENCH.glob("*.py") if path.stem not in ("run", "places", "gpu_places", "gpu_engine", "vllm_engine")
-    )
     rows: list[dict[str, Any]] = []
     failed = 0
     for name in names:
