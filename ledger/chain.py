@@ -8,8 +8,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 SALT_BYTES = 16
+_sha256 = hashlib.sha256
 _PAYLOAD = b"wcache/payload/1\n"
 _LEAF = b"wcache/leaf/1\n"
 _CHAIN = b"wcache/chain/1\n"
@@ -27,16 +30,36 @@ def new_salt() -> bytes:
 
 
 def payload_hash(salt: bytes, payload: bytes) -> bytes:
-    return hashlib.sha256(_PAYLOAD + salt + payload).digest()
+    return _sha256(_PAYLOAD + salt + payload).digest()
 
 
-def _framed(part: bytes) -> bytes:
+def framed(part: bytes) -> bytes:
+    """Length as 8 bytes big-endian, then the part itself."""
     return len(part).to_bytes(8, "big") + part
 
 
 _FRAMED_NUMBER = struct.Struct(">Qq").pack  # length, two's complement
+_FRAMED_NUMBERS = struct.Struct(">QqQq").pack
 _LENGTH = struct.Struct(">Q").pack
+_FRAMED_HASH = _LENGTH(32)
 _FRAMED_FLAG = (_LENGTH(1) + b"\x00", _LENGTH(1) + b"\x01")
+
+
+def framed_kind(type_name: bytes, schema: int) -> bytes:
+    """An event's stored type and the version of its payload, as a leaf has them."""
+    return framed(type_name) + _FRAMED_NUMBER(8, schema)
+
+
+class _Framed(dict[bytes, bytes]):
+    def __missing__(self, part: bytes) -> bytes:
+        found = self[part] = framed(part)
+        return found
+
+
+class _FramedKinds(dict[tuple[bytes, int], bytes]):
+    def __missing__(self, kind: tuple[bytes, int]) -> bytes:
+        found = self[kind] = framed_kind(*kind)
+        return found
 
 
 class Chain:
@@ -44,8 +67,8 @@ class Chain:
 
     def __init__(self, origin: str) -> None:
         raw = bytes.fromhex(origin)
-        self._prefix = _LEAF + _framed(raw)
-        self.genesis = hashlib.sha256(_GENESIS + _framed(raw)).digest()
+        self._prefix = _LEAF + framed(raw)
+        self.genesis = _sha256(_GENESIS + framed(raw)).digest()
         """What the first event links to."""
 
     def leaf(
@@ -62,15 +85,49 @@ class Chain:
         hashed_payload: bytes,
     ) -> bytes:
         """Hash of everything that a row says. Numbers are 8 bytes big-endian two's complement, every part is length-framed."""
-        number, length = _FRAMED_NUMBER, _LENGTH
-        on, kind, name = stream.encode(), type_name.encode(), event_id.encode()
+        kind = framed_kind(type_name.encode(), schema)
+        name = event_id.encode()
+        return self.framed_leaf(seq, framed(stream.encode()), version, kind, name, occurred_ns, recorded_ns, late, hashed_payload)
+
+    def framed_leaf(
+        self,
+        seq: int,
+        framed_stream: bytes,
+        version: int,
+        kind: bytes,
+        event_id: bytes,
+        occurred_ns: int,
+        recorded_ns: int,
+        late: bool,
+        hashed_payload: bytes,
+    ) -> bytes:
+        """`leaf` for whoever hashes many rows: stream, and type with schema (`framed_kind`), are framed already."""
         parts = (
-            self._prefix, number(8, seq), length(len(on)), on, number(8, version), length(len(kind)), kind, number(8, schema),
-            length(len(name)), name, number(8, occurred_ns), number(8, recorded_ns), _FRAMED_FLAG[late], length(len(hashed_payload)),
-            hashed_payload,
+            self._prefix, _FRAMED_NUMBER(8, seq), framed_stream, _FRAMED_NUMBER(8, version), kind, _LENGTH(len(event_id)), event_id,
+            _FRAMED_NUMBERS(8, occurred_ns, 8, recorded_ns), _FRAMED_FLAG[late], _LENGTH(len(hashed_payload)), hashed_payload,
         )  # fmt: skip
-        return hashlib.sha256(b"".join(parts)).digest()
+        return _sha256(b"".join(parts)).digest()
+
+    def holds(self, previous: bytes, rows: Sequence[Sequence[Any]]) -> bool:
+        """Whether rows of EVENT_COLUMNS, salt, payload_hash, chain (text as bytes) are exactly those that were hashed and linked after
+        `previous`, with every payload there. False says nothing more: not one of the hashes may be asked why."""
+        number, numbers, length, flags, prefix, join = _FRAMED_NUMBER, _FRAMED_NUMBERS, _LENGTH, _FRAMED_FLAG, self._prefix, b"".join
+        payloads = [_sha256(join((_PAYLOAD, row[10], row[9]))).digest() for row in rows]
+        if payloads != [row[11] for row in rows]:
+            return False
+        names, kinds = _Framed(), _FramedKinds()
+        leaves = [
+            _sha256(
+                join((
+                    prefix, number(8, seq), names[stream], number(8, version), kinds[kind, schema], length(len(event_id)), event_id,
+                    numbers(8, occurred_ns, 8, recorded_ns), flags[late], _FRAMED_HASH, hashed,
+                ))
+            ).digest()
+            for seq, stream, version, event_id, kind, schema, occurred_ns, recorded_ns, late, _, _, hashed, _ in rows
+        ]  # fmt: skip
+        links = [row[12] for row in rows]
+        return links == [_sha256(join((_CHAIN, before, leaf))).digest() for before, leaf in zip([previous, *links], leaves, strict=False)]
 
     @staticmethod
     def link(previous: bytes, leaf: bytes) -> bytes:
-        return hashlib.sha256(_CHAIN + previous + leaf).digest()
+        return _sha256(_CHAIN + previous + leaf).digest()
