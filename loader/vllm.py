@@ -42,8 +42,8 @@ def loader_class() -> type:
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
     class WcacheModelLoader(DefaultModelLoader):  # type: ignore[misc, unused-ignore]
-        """vLLM builds one for each model of a start, one for each reload, and on a GPU one more that is asked how much memory lies
-        outside of the process: none, since raw tensors are copied."""
+        """vLLM builds one for each model of a start, one for each reload, and on a GPU one more, first of all, that is asked how much
+        memory of the device the weights take outside of the process."""
 
         def __init__(self, load_config: Any) -> None:
             self._asked_config = load_config
@@ -66,6 +66,15 @@ def loader_class() -> type:
             if getattr(self, "enable_weights_track", False) is None:
                 self.enable_weights_track = True  # vLLM looks for parameters without a tensor in models without quantization only
 
+        def get_external_weight_memory(self, vllm_config: Any) -> int:
+            """None where raw tensors are copied, and where a broken installation is about to end the start."""
+            if self._broken is not None or self._options.tensors == "raw":
+                return 0
+            from wcache.loader.vllm_processed import external_memory
+
+            with told():
+                return external_memory(self._options.settings, vllm_config)
+
         def load_model(self, vllm_config: Any, model_config: Any, prefix: str = "") -> Any:
             if self._broken is not None:
                 log_as("vllm")
@@ -77,10 +86,10 @@ def loader_class() -> type:
                 return self._load_processed(vllm_config, model_config, prefix)
 
         def _load_processed(self, vllm_config: Any, model_config: Any, prefix: str) -> Any:
-            from wcache.loader.vllm_processed import Processed, plain_layout
+            from wcache.loader.vllm_processed import plain_layout, processed_of
 
             refuse_sleep(model_config)
-            processed = Processed(self._options.settings, vllm_config, model_config, prefix)
+            processed = processed_of(self._options.settings, vllm_config, model_config, prefix)
             model = processed.attached()
             if model is None:
                 with plain_layout(processed.device):

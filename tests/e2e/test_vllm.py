@@ -196,14 +196,14 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "llama-disk", "engine": {**_engine(llama), **disk}},
             {"name": "llama", "engine": _engine(llama, extra=strict), "reload": True},
             {"name": "half-disk", "engine": {**_engine(llama, "bfloat16"), **disk}},
-            {"name": "half", "engine": _engine(llama, "bfloat16", strict)},
+            {"name": "half", "engine": _engine(llama, "bfloat16", strict), "external": True},
             {"name": "qwen3-disk", "engine": {**_engine(checkpoints.qwen3), **disk}},
             {"name": "qwen3", "engine": _engine(checkpoints.qwen3, extra=strict)},
             {"name": "int8-disk", "engine": {**_engine(checkpoints.int8, "bfloat16"), **disk}},
             {"name": "int8", "engine": _engine(checkpoints.int8, "bfloat16", strict)},
             {"name": "processed-first", "engine": _engine(llama, extra=processed)},
-            {"name": "processed", "engine": _engine(llama, extra=processed), "run": [sys.executable, "-c", RELEASE]},
-            {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed)},
+            {"name": "processed", "engine": _engine(llama, extra=processed), "external": True, "run": [sys.executable, "-c", RELEASE]},
+            {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed), "external": True},
             {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
             {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "reload": True},
@@ -228,7 +228,7 @@ def test_the_answer_is_that_of_a_load_from_disk(starts: Starts, model: str) -> N
     """A6, A7: greedy tokens and the first log-probabilities: Llama in shards, in float32 and bfloat16, a tied Qwen3, an int8 checkpoint."""
     mapped, disk = starts.results[model], starts.results[f"{model}-disk"]
     assert len(mapped["tokens"]) == 8, mapped
-    assert {**mapped, "again": None} == {**disk, "again": None}
+    assert [mapped[part] for part in ("tokens", "logprobs")] == [disk[part] for part in ("tokens", "logprobs")]
     assert re.search(r"Mapped \d+ tensors from the weight cache daemon \(copy mode\) rank=0 tier=pinned seq=\d+", starts.log_of(model))
 
 
@@ -276,6 +276,16 @@ def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkp
     mapped = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
     parameters = sum(tensor.nbytes for shard in checkpoints.llama.glob("*.safetensors") for tensor in load_file(shard).values())
     assert mapped.bytes - mapped.copied_bytes == parameters
+
+
+def test_only_a_hit_is_reported_as_memory_outside_of_the_engine_and_is_decided_once(starts: Starts, checkpoints: Checkpoints) -> None:
+    """A11: vLLM takes what is reported from its budget, and mapped memory from nothing else. A mismatch, and raw tensors, are none."""
+    hit = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
+    (reported,) = starts.results["processed"]["external"]
+    assert hit.bytes <= reported < hit.bytes + (4 << 20)  # what lies between tensors is held as well
+    (decided,) = [event for event in starts.decided(checkpoints.llama) if event.attach == hit.attach]
+    assert [event.attach for event in starts.decided(checkpoints.llama) if event.launch == decided.launch] == [hit.attach]
+    assert starts.results["processed-half"]["external"] == starts.results["half"]["external"] == [0]
 
 
 def test_what_an_engine_has_mapped_is_not_released(starts: Starts) -> None:
