@@ -2,8 +2,9 @@
 #
 #   make demo    a real model, a daemon, hits, a refused twin, a wrong hit on purpose and its proof
 #   make test    every test, with real daemons, real models and a vLLM on the CPU (ARGS= goes to pytest; JOBS=4 processes,
-#                0: in one, for a debugger; VLLM_VENV= leaves the vLLM out)
+#                0: in one, for a debugger; VLLM_VENV= leaves the vLLM and the SGLang out)
 #   make test-gpu   what needs an NVIDIA GPU; skipped where there is none (PYTHON_GPU= a Python that has torch with CUDA)
+#   make test-sglang   a whole SGLang engine on two ranks of the CPU, besides its own loading that `make test` has
 #   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
 #   make bench   measured comparisons of this machine
@@ -18,7 +19,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 pyth
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu test-kill lint format bench docs soak fuzz clean
+.PHONY: help demo test test-gpu test-sglang test-kill lint format bench docs soak fuzz clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -49,18 +50,31 @@ $(VLLM_VENV)/.wcache: pyproject.toml $(VLLM_VENV)/.built
 	$(VLLM_VENV)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
+# SGLang's own code without its CUDA libraries, beside the vLLM, whose libraries it shares.
+SGLANG_VENV ?= $(if $(VLLM_VENV),.venv-sglang)
+
+$(SGLANG_VENV)/.wcache: pyproject.toml constraints-sglang.txt tests/support/sglang_environment.py $(VLLM_VENV)/.built
+	@echo "installing an SGLang into $(SGLANG_VENV) (once)"
+	$(BIN)/python tests/support/sglang_environment.py $(SGLANG_VENV) $(VLLM_VENV)
+	test ! -x $(SGLANG_VENV)/bin/python || $(SGLANG_VENV)/bin/python -m pip install --quiet --no-deps --editable .
+	@mkdir -p $(SGLANG_VENV) && touch $@
+
 demo: $(VENV)/.demo
 	@$(BIN)/python demo/run.py
 
 # Many tests wait, for two seconds until a fresh file is old enough for example: more processes than cores.
 JOBS ?= 4
 
-test: $(VENV)/.dev $(if $(VLLM_VENV),$(VLLM_VENV)/.wcache)
-	WCACHE_TEST_VLLM=$(VLLM_VENV) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(VENV)/.dev $(if $(VLLM_VENV),$(VLLM_VENV)/.wcache) $(if $(SGLANG_VENV),$(SGLANG_VENV)/.wcache)
+	WCACHE_TEST_VLLM=$(VLLM_VENV) WCACHE_TEST_SGLANG=$(SGLANG_VENV) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.
 test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)
 	$(if $(PYTHON_GPU),PYTHONPATH=$(CURDIR)/typings$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON_GPU),$(BIN)/python) -m pytest -m gpu tests/gpu $(ARGS)
+
+# A whole SGLang engine on two ranks: minutes on two cores. `make test` has SGLang's own loading, in one process.
+test-sglang: $(VENV)/.dev $(SGLANG_VENV)/.wcache
+	WCACHE_TEST_SGLANG=$(SGLANG_VENV) WCACHE_TEST_SGLANG_ENGINE=1 $(BIN)/python -m pytest tests/e2e/test_sglang.py $(ARGS)
 
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/daemon/kill_matrix.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
@@ -94,4 +108,4 @@ fuzz: $(VENV)/.dev $(VENV)/.fuzz
 	$(BIN)/python fuzz/fuzz_wire.py -runs=$(RUNS)
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) demo-run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) demo-run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -13,11 +13,13 @@ import msgspec
 
 from wcache.core.model.errors import UsageError
 
-Engine = Literal["vllm", "transformers", "other"]
+Engine = Literal["vllm", "sglang", "transformers", "other"]
 Tensors = Literal["raw", "processed"]
 
-_DEFAULT_PORT = 8000  # of vLLM and of `transformers serve`
-_VLLM_MODULE = "vllm.entrypoints.openai.api_server"
+_DEFAULT_PORTS: dict[str, int] = {"vllm": 8000, "sglang": 30000, "transformers": 8000}
+_MODULES: dict[str, Engine] = {"vllm.entrypoints.openai.api_server": "vllm", "sglang.launch_server": "sglang"}
+_PROGRAMS: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "transformers": "transformers"}
+_PLUGINS = ("vllm", "sglang")
 _OURS = ("--load-format", "--model-loader-extra-config")
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (what a server binds to, and where it is asked then)
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
@@ -39,8 +41,8 @@ class ServerCommand(msgspec.Struct, frozen=True):
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def cached(self, *, strict: bool, tensors: Tensors) -> tuple[str, ...]:
-        """The command that takes its weights from the cache: through vLLM's plugin, or through `wcache exec`."""
-        if self.engine == "vllm":
+        """The command that takes its weights from the cache: through the engine's plugin, or through `wcache exec`."""
+        if self.engine in _PLUGINS:
             extra = json.dumps({"tensors": tensors, "fallback": not strict})
             return (*self.words, "--load-format", "wcache", "--model-loader-extra-config", extra)
         policy = ("--strict",) if strict else ()
@@ -86,17 +88,17 @@ def parse_server(command: Sequence[str], *, model: str | None = None, port: int 
         raise UsageError(
             f"the command does not name {model}", where=words[0], remedy="the drill puts a twin of the model at its place there"
         )
-    if engine == "vllm":
+    if engine in _PLUGINS:
         for option in _OURS:
             if _value(words, option) is not None:
                 raise UsageError(f"{option} is what the drill varies", where=words[0], remedy="leave it out of the command")
-    elif tensors == "processed":
+    if engine != "vllm" and tensors == "processed":
         raise UsageError(
             f"processed tensors of {words[0]} are not known to wcache", where="--tensors", remedy="only vLLM has them: use raw"
         )
     typed = _value(words, "--port")
     try:
-        number = port if port is not None else int(typed) if typed is not None else _DEFAULT_PORT if engine != "other" else 0
+        number = port if port is not None else int(typed) if typed is not None else _DEFAULT_PORTS.get(engine, 0)
     except ValueError:
         number = 0
     if not 0 < number < 65536:
@@ -111,12 +113,12 @@ def _engine_and_model(words: tuple[str, ...]) -> tuple[Engine, str | None]:
     for place, word in enumerate(words[:-1]):
         following = words[place + 1]
         name = Path(word).name
-        if name in ("vllm", "transformers") and following == "serve":
+        if name in _PROGRAMS and following == "serve":
             rest = words[place + 2 :]
             first = rest[0] if rest and not rest[0].startswith("-") else None
-            return ("vllm" if name == "vllm" else "transformers"), first
-        if word == "-m" and following == _VLLM_MODULE:
-            return "vllm", None
+            return _PROGRAMS[name], first
+        if word == "-m" and following in _MODULES:
+            return _MODULES[following], None
     return "other", None
 
 

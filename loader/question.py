@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -93,13 +94,21 @@ def recordable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+_RANK_VARIABLES = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
+"""Of torchrun and its like, and of Open MPI's mpirun."""
+
+
 def _ranks_of_environment() -> Ranks:
-    """RANK and WORLD_SIZE, as torchrun and its like set them."""
-    try:
-        rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    except ValueError:
-        return Ranks()
-    return Ranks(rank=rank, world=world) if 0 <= rank <= _RANK_MAX and 1 <= world <= _RANK_MAX else Ranks()
+    """As torch.distributed knows them, where this process has initialised it, else as whoever started this process wrote them down."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return Ranks(rank=distributed.get_rank(), world=distributed.get_world_size())
+    for rank_name, world_name in _RANK_VARIABLES:
+        with suppress(KeyError, ValueError):
+            rank, world = int(os.environ[rank_name]), int(os.environ.get(world_name, "1"))
+            if 0 <= rank <= _RANK_MAX and 1 <= world <= _RANK_MAX:
+                return Ranks(rank=rank, world=world)
+    return Ranks()
 
 
 def request_of(question: Question) -> Request:

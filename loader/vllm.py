@@ -9,12 +9,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-import logging
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+from wcache.loader.engine_start import log_as, refuse, told
+
+if TYPE_CHECKING:
+    from wcache.core.settings import Settings
+    from wcache.loader.question import Question
 
 START_VARIABLE = "WCACHE_VLLM_START"
 """What the processes of one start have in common: set by the first of them, inherited by those that it spawns."""
@@ -37,8 +42,8 @@ def loader_class() -> type:
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
     class WcacheModelLoader(DefaultModelLoader):  # type: ignore[misc, unused-ignore]
-        """vLLM builds one for each model of a start, one for each reload, and on a GPU one more that is asked how much memory lies
-        outside of the process: none, since raw tensors are copied."""
+        """vLLM builds one for each model of a start, one for each reload, and on a GPU one more, first of all, that is asked how much
+        memory of the device the weights take outside of the process."""
 
         def __init__(self, load_config: Any) -> None:
             self._asked_config = load_config
@@ -48,33 +53,43 @@ def loader_class() -> type:
             self._settled: Any = None  # of the one before
             self._broken: Exception | None = None
             try:
-                options = importlib.import_module("wcache.loader.vllm_options")
-                importlib.import_module("wcache.loader.vllm_weights")  # and all that it needs
+                options = importlib.import_module("wcache.loader.engine_options")
+                importlib.import_module("wcache.loader.engine_weights")  # and all that it needs
             except Exception as error:  # a broken installation raises anything; which checkpoint it keeps from loading is not known yet
                 self._broken = error
             else:
-                _log_as_vllm_does()
-                with _told():
+                log_as("vllm")
+                with told():
                     self._options = options.parse_options(load_config.model_loader_extra_config)
             disk = self._options.disk if self._options else {}
             super().__init__(dataclasses.replace(load_config, load_format="auto", model_loader_extra_config=disk))
             if getattr(self, "enable_weights_track", False) is None:
                 self.enable_weights_track = True  # vLLM looks for parameters without a tensor in models without quantization only
 
+        def get_external_weight_memory(self, vllm_config: Any) -> int:
+            """None where raw tensors are copied, and where a broken installation is about to end the start."""
+            if self._broken is not None or self._options.tensors == "raw":
+                return 0
+            from wcache.loader.vllm_processed import external_memory
+
+            with told():
+                return external_memory(self._options.settings, vllm_config)
+
         def load_model(self, vllm_config: Any, model_config: Any, prefix: str = "") -> Any:
             if self._broken is not None:
-                _refuse(self._broken, vllm_config, model_config, load_config=self._asked_config, version=vllm.__version__)
+                log_as("vllm")
+                refuse(self._broken, lambda: _asked(vllm_config, model_config, self._asked_config, vllm.__version__))
             self._vllm_config = vllm_config
-            with _told():
+            with told():
                 if self._options.tensors == "raw" or model_config.runner_type == "draft":
                     return super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
                 return self._load_processed(vllm_config, model_config, prefix)
 
         def _load_processed(self, vllm_config: Any, model_config: Any, prefix: str) -> Any:
-            from wcache.loader.vllm_processed import Processed, plain_layout
+            from wcache.loader.vllm_processed import plain_layout, processed_of
 
             refuse_sleep(model_config)
-            processed = Processed(self._options.settings, vllm_config, model_config, prefix)
+            processed = processed_of(self._options.settings, vllm_config, model_config, prefix)
             model = processed.attached()
             if model is None:
                 with plain_layout(processed.device):
@@ -91,12 +106,12 @@ def loader_class() -> type:
             has them, so what cannot be reloaded is refused before."""
             if self._weights is not None:
                 return super().get_all_weights(model_config, model)  # type: ignore[no-any-return, unused-ignore]
-            with _told():
+            with told("reload"):
                 refuse_reload(self._options)
             return self._reloaded(model_config, model)
 
         def _reloaded(self, model_config: Any, model: Any) -> Iterator[Any]:
-            with _told(), self._attaching(model, model_config):
+            with told("reload"), self._attaching(model, model_config):
                 yield from super().get_all_weights(model_config, model)
 
         def _prepare_weights(
@@ -115,9 +130,9 @@ def loader_class() -> type:
 
         @contextmanager
         def _attaching(self, model: Any, model_config: Any) -> Iterator[None]:
+            from wcache.loader.engine_weights import Weights
             from wcache.loader.mapping import safetensors_dtype
             from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
-            from wcache.loader.vllm_weights import Weights
 
             vllm_config = self._vllm_config or get_current_vllm_config()
             self._weights = Weights(
@@ -152,51 +167,17 @@ def refuse_reload(options: Any) -> None:
         raise Unsupported("processed tensors are mapped and cannot be loaded anew", where="reload_weights", remedy="use tensors=raw")
 
 
-def _log_as_vllm_does() -> None:
-    """vLLM gives handlers and a level to its own logger only: without them, what is said of a hit would be lost."""
-    ours, theirs = logging.getLogger("wcache"), logging.getLogger("vllm")
-    if theirs.handlers and not ours.handlers:
-        for handler in theirs.handlers:
-            ours.addHandler(handler)
-        ours.setLevel(theirs.level or logging.INFO)
-        ours.propagate = theirs.propagate
+def _asked(vllm_config: Any, model_config: Any, load_config: Any, version: str) -> tuple[Question, Settings]:
+    """Who wants which weights, by what can be imported of a broken wcache."""
+    from wcache.loader.engine_options import parse_options
+    from wcache.loader.question import make_question
+    from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
 
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Say an error of ours in one line before vLLM prints where it came from."""
-    from wcache.core.model.errors import WcacheError
-
-    try:
-        yield
-    except WcacheError as error:
-        logging.getLogger("wcache").error("No weights from the weight cache, and no start without them: %s", error.diagnostics())
-        raise
-
-
-def _refuse(cause: Exception, vllm_config: Any, model_config: Any, *, load_config: Any, version: str) -> NoReturn:
-    """Some of wcache cannot be imported here. What can be writes it down."""
-    what = f"wcache cannot be imported in this environment ({type(cause).__name__}: {cause})"
-    _log_as_vllm_does()
-    logger = logging.getLogger("wcache")
-    try:
-        from wcache.core.model.errors import Unsupported
-        from wcache.loader.question import make_question
-        from wcache.loader.record import record_refusal
-        from wcache.loader.vllm_options import parse_options
-        from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
-
-        problem = Unsupported(what, where=model_config.model, remedy="install it together with what it needs, or use --load-format auto")
-        question = make_question(
-            model_config.model,
-            revision=model_config.revision,
-            engine=engine_of(model_config, version),
-            ranks=ranks_of(vllm_config),
-            launch=launch_of(vllm_config),
-        )
-        record_refusal(question, parse_options(load_config.model_loader_extra_config).settings, problem)
-    except Exception as error:
-        logger.error("This could not be recorded (%s: %s): %s", type(error).__name__, error, what)
-        raise ImportError(what) from cause
-    logger.error("No weights from the weight cache, and no start without them: %s", problem.diagnostics())
-    raise problem from cause
+    question = make_question(
+        model_config.model,
+        revision=model_config.revision,
+        engine=engine_of(model_config, version),
+        ranks=ranks_of(vllm_config),
+        launch=launch_of(vllm_config),
+    )
+    return question, parse_options(load_config.model_loader_extra_config).settings

@@ -28,6 +28,31 @@ FIRST_VERSION = "0.30"
 _ATTRIBUTE = ""
 
 
+_decided_early: list[Processed] = []
+"""At most one: the model of this rank, decided when vLLM asked for its memory, until vLLM loads it."""
+
+
+def external_memory(settings: Settings, vllm_config: Any) -> int:
+    """Bytes of the device that the model's weights take outside of this process. vLLM asks before it sizes anything, and before it loads:
+    only a hit takes any, so the attach is decided now, and `processed_of` hands the same to the load."""
+    processed = Processed(settings, vllm_config, vllm_config.model_config, "")
+    _decided_early[:] = [processed]
+    attachment = processed.decided()
+    return attachment.packed.memory_bytes if attachment.hit and attachment.packed is not None else 0
+
+
+def processed_of(settings: Settings, vllm_config: Any, model_config: Any, prefix: str) -> Processed:
+    """What was decided for this model already, or an attach that is still to come. Raises as Processed does."""
+    processed = Processed(settings, vllm_config, model_config, prefix)
+    for early in list(_decided_early):
+        _decided_early.clear()
+        if early.asks_as(processed):
+            return early
+        early.close()
+        log.logger.warning("What vLLM loads is not what it asked the memory of, so that is decided anew")
+    return processed
+
+
 class Processed:
     """One model of one rank. Where `attached()` has none, the engine loads as ever and hands what it made to `publish()`."""
 
@@ -56,8 +81,22 @@ class Processed:
         self._attachment: Attachment | None = None
         self._began_s = time.monotonic()
 
+    def asks_as(self, other: Processed) -> bool:
+        return (self._model_config.model, self._prefix, self._key) == (other._model_config.model, other._prefix, other._key)
+
+    def close(self) -> None:
+        if self._attachment is not None:
+            self._attachment.close()
+
     def attached(self) -> Any | None:
         """The model over mapped tensors, or None after a miss, which is no error under any policy: raw tensors come next."""
+        attachment = self.decided()
+        return self._built(attachment) if attachment.hit else None
+
+    def decided(self) -> Attachment:
+        """Decided once, whoever asks first."""
+        if self._attachment is not None:
+            return self._attachment
         with log.falling_back_to("raw tensors"):
             self._attachment = attach(
                 self._model_config.model,
@@ -70,7 +109,7 @@ class Processed:
                 ranks=self._ranks,
                 launch=launch_of(self._vllm_config),
             )
-            return self._built(self._attachment) if self._attachment.hit else None
+        return self._attachment
 
     def _built(self, attachment: Attachment) -> Any | None:
         layers = self._vllm_config.compilation_config.static_forward_context

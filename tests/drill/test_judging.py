@@ -108,7 +108,7 @@ def test_preparation_is_won_back_only_by_starts_that_were_quicker() -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("vllm", "transformers", "python"):
+    for name in ("vllm", "sglang", "transformers", "python"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -120,6 +120,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("vllm serve ./m", "vllm", "./m", "http://127.0.0.1:8000"),
         ("vllm serve --model ./m --port=9 --host 0.0.0.0", "vllm", "./m", "http://127.0.0.1:9"),
         ("python -m vllm.entrypoints.openai.api_server --model ./m --host ::1", "vllm", "./m", "http://[::1]:8000"),
+        ("sglang serve ./m", "sglang", "./m", "http://127.0.0.1:30000"),
+        ("python -m sglang.launch_server --model-path ./m --port 7", "sglang", "./m", "http://127.0.0.1:7"),
         ("transformers serve ./m --port 7", "transformers", "./m", "http://127.0.0.1:7"),
         ("python serve.py --model-path=./m --port 7", "other", "./m", "http://127.0.0.1:7"),
     ],
@@ -139,6 +141,10 @@ def test_what_a_start_needs_is_put_behind_the_command() -> None:
     assert words[:5] == found.words and words[5:7] == ("--load-format", "wcache")
     assert words[8] == '{"tensors": "processed", "fallback": false}'
     assert found.asked_dtype(Path("none")) == "float16"
+    other = parse_server(["sglang", "serve", "./m"]).cached(strict=True, tensors="raw")
+    assert other[3:] == ("--load-format", "wcache", "--model-loader-extra-config", '{"tensors": "raw", "fallback": false}')
+    with pytest.raises(UsageError, match="processed tensors of sglang"):
+        parse_server(["sglang", "serve", "./m"], tensors="processed")
     assert found.with_dtype("float32").words == ("vllm", "serve", "./m", "--dtype", "float32")
 
 

@@ -196,14 +196,14 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "llama-disk", "engine": {**_engine(llama), **disk}},
             {"name": "llama", "engine": _engine(llama, extra=strict), "reload": True},
             {"name": "half-disk", "engine": {**_engine(llama, "bfloat16"), **disk}},
-            {"name": "half", "engine": _engine(llama, "bfloat16", strict)},
+            {"name": "half", "engine": _engine(llama, "bfloat16", strict), "external": True},
             {"name": "qwen3-disk", "engine": {**_engine(checkpoints.qwen3), **disk}},
             {"name": "qwen3", "engine": _engine(checkpoints.qwen3, extra=strict)},
             {"name": "int8-disk", "engine": {**_engine(checkpoints.int8, "bfloat16"), **disk}},
             {"name": "int8", "engine": _engine(checkpoints.int8, "bfloat16", strict)},
             {"name": "processed-first", "engine": _engine(llama, extra=processed)},
-            {"name": "processed", "engine": _engine(llama, extra=processed), "run": [sys.executable, "-c", RELEASE]},
-            {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed)},
+            {"name": "processed", "engine": _engine(llama, extra=processed), "external": True, "run": [sys.executable, "-c", RELEASE]},
+            {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed), "external": True},
             {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
             {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "reload": True},
@@ -228,7 +228,7 @@ def test_the_answer_is_that_of_a_load_from_disk(starts: Starts, model: str) -> N
     """A6, A7: greedy tokens and the first log-probabilities: Llama in shards, in float32 and bfloat16, a tied Qwen3, an int8 checkpoint."""
     mapped, disk = starts.results[model], starts.results[f"{model}-disk"]
     assert len(mapped["tokens"]) == 8, mapped
-    assert {**mapped, "again": None} == {**disk, "again": None}
+    assert [mapped[part] for part in ("tokens", "logprobs")] == [disk[part] for part in ("tokens", "logprobs")]
     assert re.search(r"Mapped \d+ tensors from the weight cache daemon \(copy mode\) rank=0 tier=pinned seq=\d+", starts.log_of(model))
 
 
@@ -276,6 +276,16 @@ def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkp
     mapped = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
     parameters = sum(tensor.nbytes for shard in checkpoints.llama.glob("*.safetensors") for tensor in load_file(shard).values())
     assert mapped.bytes - mapped.copied_bytes == parameters
+
+
+def test_only_a_hit_is_reported_as_memory_outside_of_the_engine_and_is_decided_once(starts: Starts, checkpoints: Checkpoints) -> None:
+    """A11: vLLM takes what is reported from its budget, and mapped memory from nothing else. A mismatch, and raw tensors, are none."""
+    hit = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
+    (reported,) = starts.results["processed"]["external"]
+    assert hit.bytes <= reported < hit.bytes + (4 << 20)  # what lies between tensors is held as well
+    (decided,) = [event for event in starts.decided(checkpoints.llama) if event.attach == hit.attach]
+    assert [event.attach for event in starts.decided(checkpoints.llama) if event.launch == decided.launch] == [hit.attach]
+    assert starts.results["processed-half"]["external"] == starts.results["half"]["external"] == [0]
 
 
 def test_what_an_engine_has_mapped_is_not_released(starts: Starts) -> None:
@@ -387,34 +397,71 @@ def _wcache(daemon: DaemonProcess, *arguments: str, code: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def pairs(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DaemonProcess, Starts, Starts]]:
-    """Two starts of tensor-parallel size 2: in the second, one worker does not find the daemon."""
+    """Two starts of tensor-parallel size 2: one maps what was prepared for it, in the other one worker does not find the daemon."""
     daemon = DaemonProcess(tmp_path_factory.mktemp("vllm-pair-state"))
     try:
         daemon.start()
         daemon.load(checkpoints.llama)
-        plan = [{"name": "pair", "engine": _engine(checkpoints.llama, tensor_parallel_size=2)}]
-        environ = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+        spawned = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+        program = [VLLM / "bin" / "wcache", "preload", "--json", "--", "vllm", "serve", checkpoints.llama]
+        options = [
+            "--tensor-parallel-size",
+            "2",
+            "--dtype",
+            "float32",
+            "--enforce-eager",
+            "--max-model-len",
+            "128",
+            "--skip-tokenizer-init",
+        ]
+        _patiently()
+        prepared = subprocess.run(
+            [*program, *options], env={**_environ(daemon), **spawned}, capture_output=True, text=True, timeout=START_S, check=False
+        )
+        processed = {"fallback": False, "tensors": "processed"}
+        environ = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **spawned}
+        plan = [{"name": "pair", "engine": _engine(checkpoints.llama, extra=processed, tensor_parallel_size=2)}]
         both = _run(daemon, tmp_path_factory.mktemp("vllm-pair"), plan, **environ)
+        plan = [{"name": "pair", "engine": _engine(checkpoints.llama, tensor_parallel_size=2)}]
         one = _run(daemon, tmp_path_factory.mktemp("vllm-half-pair"), plan, WCACHE_TEST_LOST_WORKER="VllmWorker-1", **environ)
-        yield daemon, both, one
+        yield daemon, both._replace(prepared=prepared), one
     finally:
         daemon.cleanup()
 
 
+def _places(events: list[AttachDecided], kind: Kind) -> list[tuple[int, int, int]]:
+    return sorted((event.ranks.rank, event.ranks.world, event.ranks.tp) for event in events if event.kind is kind)
+
+
+def test_each_of_two_ranks_is_prepared_and_maps_its_own_tensors(
+    pairs: tuple[DaemonProcess, Starts, Starts], checkpoints: Checkpoints
+) -> None:
+    """`wcache preload` of tensor-parallel size 2: each rank takes its part of the raw tensors, and publishes what it made of it."""
+    daemon, both, _ = pairs
+    assert both.prepared is not None and both.prepared.returncode == 0, both.prepared
+    said = json.loads(both.prepared.stdout)
+    assert (said["complete"], said["ranks"], len(set(said["published"]))) == (True, 2, 2)
+    events = both.record.of(AttachDecided)
+    preparing, mapping, _ = dict.fromkeys(event.launch for event in events)
+    assert preparing == said["launch"]
+    prepared, mapped = ([event for event in events if event.launch == launch] for launch in (preparing, mapping))
+    assert _places(prepared, Kind.PROCESSED) == _places(prepared, Kind.RAW) == _places(mapped, Kind.PROCESSED) == [(0, 2, 2), (1, 2, 2)]
+    taken = {event.copied_bytes for event in both.record.of(MapCompleted) if event.mode is Mode.COPY}
+    assert len(taken) == 1 and max(taken) < sum(file.stat().st_size for file in checkpoints.llama.glob("*.safetensors"))
+    assert [event.outcome for event in mapped] == [Outcome.HIT] * 2
+    assert {event.residency for event in mapped} == set(said["published"])
+    assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", mapping)
+
+
 def test_each_of_two_ranks_decides_and_a_launch_says_which_was_mapped(pairs: tuple[DaemonProcess, Starts, Starts]) -> None:
     daemon, both, one = pairs
-    assert len(both.results["pair"]["tokens"]) == 8
-    assert both.results == one.results
-    decided = both.record.of(AttachDecided)
-    launches = list(dict.fromkeys(event.launch for event in decided))
-    assert [
-        sorted((event.ranks.rank, event.ranks.world, event.ranks.tp) for event in decided if event.launch == launch) for launch in launches
-    ] == [[(0, 2, 2), (1, 2, 2)]] * 2
-    assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", launches[0])
-    told = _wcache(daemon, "audit", "launch", launches[1], code=1)
+    assert len(one.results["pair"]["tokens"]) == 8
+    assert one.results["pair"]["tokens"] == both.results["pair"]["tokens"]
+    decided = one.record.of(AttachDecided)
+    started = [event for event in decided if event.launch == decided[-1].launch]
+    assert _places(started, Kind.RAW) == [(0, 2, 2), (1, 2, 2)]
+    told = _wcache(daemon, "audit", "launch", started[0].launch, code=1)
     assert "1 of 2 ranks mapped, rank 1 fell back because daemon_absent" in told
-    halves = [event.copied_bytes for event in both.record.of(MapCompleted)]
-    assert len(set(halves)) == 1  # each took the same part of the tensors
 
 
 # --- a server -----------------------------------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
     vllm_starts.py PLAN OUTPUT
 
 PLAN is a JSON list of steps: {"name": …, "engine": {arguments of vllm.LLM}} and, where a step needs them, "hide" (modules that cannot be
-imported meanwhile), "run" (a command to run while the engine is up), "reload" (load the weights anew and answer again) and "kill" (pids
-that get SIGKILL, then answer again).
-OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "again", "run" and "refused" (why it could
-not be loaded anew), or {"error"}.
+imported meanwhile), "external" (ask how much memory the weights take outside of the process, where and as vLLM does on a GPU), "run" (a
+command to run while the engine is up), "reload" (load the weights anew and answer again) and "kill" (pids that get SIGKILL, then answer
+again).
+OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "external", "again", "run" and "refused" (why it
+could not be loaded anew), or {"error"}.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +39,39 @@ def answer(engine: Any) -> dict[str, Any]:
     return {"tokens": list(found.token_ids), "logprobs": {str(token): entry.logprob for token, entry in found.logprobs[0].items()}}
 
 
+@contextmanager
+def asked_as_on_a_gpu() -> Iterator[list[int]]:
+    """vLLM's worker of a GPU asks a loader of its own at the end of `init_device`; its worker of a CPU does not ask."""
+    from vllm.model_executor.model_loader import get_model_loader
+    from vllm.v1.worker.cpu_worker import CPUWorker
+
+    answers = []
+    init_device = CPUWorker.init_device
+
+    def asking(worker: Any) -> None:
+        init_device(worker)
+        answers.append(get_model_loader(worker.load_config).get_external_weight_memory(worker.vllm_config))
+
+    CPUWorker.init_device = asking
+    try:
+        yield answers
+    finally:
+        CPUWorker.init_device = init_device
+
+
 def start(step: dict[str, Any]) -> dict[str, Any]:
     from vllm import LLM
 
     for name in step.get("hide", ()):
         sys.modules[name] = None  # type: ignore[assignment]
     try:
-        engine = LLM(
-            **{"skip_tokenizer_init": True, "enforce_eager": True, "max_model_len": 128, "max_num_seqs": 4, "seed": 0, **step["engine"]}
-        )
+        with asked_as_on_a_gpu() if step.get("external") else nullcontext() as external:
+            engine = LLM(
+                **{"skip_tokenizer_init": True, "enforce_eager": True, "max_model_len": 128, "max_num_seqs": 4, "seed": 0, **step["engine"]}
+            )
         found = answer(engine)
+        if external is not None:
+            found["external"] = external
         if step.get("run"):
             done = subprocess.run(step["run"], capture_output=True, text=True, check=False)
             found["run"] = {"code": done.returncode, "output": done.stdout + done.stderr}

@@ -23,13 +23,13 @@ from wcache.core.model.errors import EvidenceUnavailable, MissingTensor, StrictM
 from wcache.core.model.events import AttachDecided, Engine, FallbackCompleted, FallbackFailed, LeaseEnded, MapCompleted, MapFailed, Ranks
 from wcache.core.model.vocabulary import Mode, Outcome, Reason
 from wcache.core.settings import Settings
+from wcache.loader.engine_options import parse_options
+from wcache.loader.engine_weights import Weights
 from wcache.loader.question import make_question
 from wcache.loader.record import record_refusal
 from wcache.loader.vllm import refuse_reload, refuse_sleep
 from wcache.loader.vllm_key import key_of
-from wcache.loader.vllm_options import parse_options
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
-from wcache.loader.vllm_weights import Weights
 
 ENGINE = Engine(name="vllm", version="0.32.0")
 
@@ -146,7 +146,7 @@ def test_what_records_a_broken_installation_needs_little_of_it() -> None:
 import sys
 for name in ("blake3", "safetensors", "torch"):
     sys.modules[name] = None
-import wcache.ledger.store, wcache.loader.question, wcache.loader.record, wcache.loader.vllm_options, wcache.loader.vllm_place
+import wcache.ledger.store, wcache.loader.question, wcache.loader.record, wcache.loader.engine_options, wcache.loader.vllm_place
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

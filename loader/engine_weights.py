@@ -1,6 +1,6 @@
-"""The weights of one load by vLLM: which directory its own loader is to read, and afterwards how that went, on record.
+"""The weights of one load by an engine: which directory its own loader is to read, and afterwards how that went, on record.
 
-A hit is served as a directory of links to the sealed shards, so that vLLM's own loader reads memory as it reads a disk: whatever it
+A hit is served as a directory of links to the sealed shards, so that the engine's own loader reads memory as it reads a disk: whatever it
 does with names, quantizations and parallel layouts, it does to the same bytes.
 """
 
@@ -34,6 +34,7 @@ class Weights:
         self._ranks = ranks
         self._launch = launch
         self._began = time.monotonic()
+        self.model: Any = None  # where the weights went, as far as that is known
         self._attachments: list[Attachment] = []
         self._read_bytes: dict[str, int] = {}
         self._links: list[Path] = []
@@ -60,6 +61,11 @@ class Weights:
         return spelling
 
     @property
+    def asked(self) -> bool:
+        """Whether any source was attached or decided against."""
+        return bool(self._attachments)
+
+    @property
     def source(self) -> Attachment | None:
         """The attach of the first source, where there is no other: all of the model came by it."""
         return self._attachments[0] if len(self._attachments) == 1 else None
@@ -74,8 +80,10 @@ class Weights:
             self._read_bytes[spelling] = sum(Path(file).stat().st_size for file in files)
 
     @contextmanager
-    def settled(self, model: Any) -> Iterator[None]:
-        """Around the loading into `model`: afterwards every attach has its end on record, and every lease is given back."""
+    def settled(self, model: Any = None) -> Iterator[None]:
+        """Around the loading into `model`: afterwards every attach has its end on record, and every lease is given back. An engine that
+        builds its model meanwhile says later which one it is (`model`)."""
+        self.model = model
         try:
             yield
         except BaseException as error:
@@ -89,7 +97,7 @@ class Weights:
             seconds = time.monotonic() - self._began
             for attachment in self._attachments:
                 if attachment.hit:
-                    self._report_copied(attachment, model, seconds)
+                    self._report_copied(attachment, seconds)
                     attachment.close()
                 else:
                     attachment.fell_back(self._read_bytes.get(attachment.question.spelling, 0), seconds)
@@ -97,18 +105,18 @@ class Weights:
             for directory in self._links:
                 shutil.rmtree(directory, ignore_errors=True)
 
-    def _report_copied(self, attachment: Attachment, model: Any, seconds: float) -> None:
+    def _report_copied(self, attachment: Attachment, seconds: float) -> None:
         """A rank of several takes its part of each tensor, and what it took is what its parameters hold."""
         tensors = sum(len(segment.header.tensors) for segment in attachment.segments.values())
         copied_bytes = attachment.weights_bytes
-        if len(self._attachments) == 1:
-            copied_bytes = min(copied_bytes, sum(parameter.nbytes for parameter in model.parameters()))
+        if len(self._attachments) == 1 and self.model is not None:
+            copied_bytes = min(copied_bytes, sum(parameter.nbytes for parameter in self.model.parameters()))
         attachment.mapped(
             Mode.COPY, tensors=tensors, size_bytes=copied_bytes, copied_tensors=tensors, copied_bytes=copied_bytes, ms=seconds * 1000
         )
 
     def _link(self, attachment: Attachment) -> Path:
-        """Numbered, since the names come from others, and in the order in which vLLM reads the files themselves."""
+        """Numbered, since the names come from others, and in the order in which engines read the files themselves."""
         directory = Path(tempfile.mkdtemp(prefix="wcache-"))
         self._links.append(directory)
         for number, name in enumerate(sorted(attachment.segments), start=1):

@@ -1,0 +1,25 @@
+"""The SGLang plugin without an SGLang. With one: e2e/test_sglang.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_importing_the_plugin_needs_the_standard_library_only() -> None:
+    """SGLang swallows what goes wrong then, and imports it in every process, whatever the load format."""
+    code = "import sys; before = set(sys.modules); import wcache.loader.sglang; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    foreign = {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names)
+    assert {name for name in foreign if not name.startswith("__editable__")} == {"wcache"}
+
+
+def test_what_records_a_broken_installation_needs_little_of_it() -> None:
+    """A12"""
+    code = """
+import sys
+for name in ("blake3", "safetensors", "torch"):
+    sys.modules[name] = None
+import wcache.ledger.store, wcache.loader.engine_start, wcache.loader.record, wcache.loader.sglang_place
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
