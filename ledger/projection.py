@@ -16,7 +16,7 @@ from sqlalchemy import Table
 from wcache.core.model import events as ev
 from wcache.core.model.evidence import Fingerprint, known_of
 from wcache.core.model.machines import StreamState
-from wcache.core.model.vocabulary import Tier
+from wcache.core.model.vocabulary import REDACTED, Tier
 from wcache.ledger import schema
 
 Row = dict[str, Any]
@@ -248,8 +248,8 @@ def project(db: sqlite3.Connection, accepted: Sequence[Accepted]) -> None:
     recorded: list[Row] = []
     for _, item in by_kind.get("fingerprint", ()):
         event = item.event
-        if not isinstance(event, ev.FingerprintRecorded):
-            continue
+        if not isinstance(event, ev.FingerprintRecorded) or event.spelling == REDACTED:
+            continue  # a redacted one is no evidence any more: the next look at those files takes it anew
         recorded.append(_fingerprint(item, event))
         if event.instance and event.evidence.tier is Tier.CONTENT:
             root = event.evidence.location.root if event.evidence.location else event.spelling

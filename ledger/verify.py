@@ -6,6 +6,8 @@ rewritten from some point on; only a signed checkpoint that lies elsewhere does.
 
 from __future__ import annotations
 
+import itertools
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +17,13 @@ import msgspec
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from wcache.core.model.errors import LedgerError, NotFound, WcacheError
+from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, WcacheError
 from wcache.core.model.events import PayloadRedacted, stream_of
 from wcache.ledger.chain import Chain, payload_hash
-from wcache.ledger.database import connect_reader, meaning
+from wcache.ledger.continuity import check_segments, remarks
+from wcache.ledger.database import connect_reader, driver, meaning
 from wcache.ledger.replay import Replayer, compare, scratch
+from wcache.ledger.segments import History, read_history, readable
 from wcache.ledger.stored import EVENT_COLUMNS, StoredEvent, read_origin, stored_event
 from wcache.ledger.upgrade import require_current
 
@@ -33,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """`cls` is one of: file, schema, gap, chain, payload, version, decode, stream, transition, late, projection."""
+    """`cls` is one of: file, schema, gap, chain, payload, version, decode, stream, transition, late, projection, segment."""
 
     seq: int | None
     cls: str
@@ -97,6 +101,14 @@ def _verify(connection: Connection, rebuilt: Engine, report: Report, progress: P
         report.add(None, "schema", str(error))
         return
     _check_schema(connection, rebuilt, report)
+    try:
+        history = read_history(driver(connection), report.origin)
+    except LedgerCorrupt as error:
+        report.add(None, "segment", error.what)
+        return
+    report.notes += remarks(history)
+    for seq, text in check_segments(driver(connection), history):
+        report.add(seq, "segment", text)
 
     def refused(item: StoredEvent, error: WcacheError | None) -> None:
         if error is None:
@@ -104,11 +116,10 @@ def _verify(connection: Connection, rebuilt: Engine, report: Report, progress: P
         else:
             report.add(item.seq, "transition", str(error))
 
-    rows = _Rows(connection, report, progress)
-    Replayer(rebuilt, refused).feed(rows.checked())
-    if rows.redacted:
-        report.notes.append(f"{len(rows.redacted)} events are redacted, so projections were not compared")
-        return
+    rows = _Rows(connection, report, progress, history)
+    with rebuilt.begin() as fresh:
+        fresh.exec_driver_sql("INSERT INTO stream SELECT key, value, '' FROM json_each(?)", (json.dumps(history.versions),))
+    Replayer(rebuilt, refused).feed(itertools.chain(history.carried_events(), rows.checked()))
     for difference in compare(connection, rebuilt):
         report.add(None, "projection", f"{difference.table} {difference.key}: {difference.why}")
 
@@ -145,21 +156,23 @@ def _check_schema(connection: Connection, rebuilt: Engine, report: Report) -> No
 class _Rows:
     """The event rows in seq order, checked one by one; those that can be decoded go on to the replay."""
 
-    def __init__(self, connection: Connection, report: Report, progress: Progress | None) -> None:
+    def __init__(self, connection: Connection, report: Report, progress: Progress | None, history: History) -> None:
+        self._history = history
+        self._bodies = history.bodies()
         self.redacted: set[int] = set()
         self._allowed: set[int] = set()
         self._connection = connection
         self._report = report
         self._progress = progress
-        self._chain = Chain(report.origin)
-        self._versions: dict[str, int] = {}
+        self._chains = {origin: Chain(origin) for origin in (report.origin, *(item for _, item in history.origins))}
+        self._versions: dict[str, int] = {**{item.stream: item.version for item in history.carried}, **history.versions}
         self._newest_ns = 0
         self._backwards: list[int] = []
 
     def checked(self) -> Iterator[StoredEvent]:
         report = self._report
         total = self._count()
-        previous_seq, previous = 0, self._chain.genesis
+        previous_seq, previous = self._history.first_seq - 1, self._history.chain_before
         for row in self._raw():
             seq, link = row[0], row[12]
             report.events += 1
@@ -227,7 +240,9 @@ class _Rows:
             self.redacted.add(seq)
         elif salt is None or payload_hash(salt, payload.encode("utf-8", "surrogatepass")) != hashed:
             add(seq, "payload", f"the payload of {kind} is not the one that was hashed")
-        leaf = self._chain.leaf(seq, stream, version, kind, schema, event_id, occurred_ns, recorded_ns, bool(late), hashed)
+        leaf = self._chains[self._history.origin_at(seq)].leaf(
+            seq, stream, version, kind, schema, event_id, occurred_ns, recorded_ns, bool(late), hashed
+        )
         if previous is not None and Chain.link(previous, leaf) != link:
             add(seq, "chain", "the row is not the one that was chained: changed, replaced, or from another ledger")
         expected = self._versions.get(stream, 0) + 1
@@ -236,10 +251,8 @@ class _Rows:
         self._versions[stream] = version
 
     def _decode(self, row: Any) -> StoredEvent | None:
-        if row[9] is None:
-            return None
         try:
-            item = stored_event(row[:10])
+            item = stored_event(readable(row[:10], self._bodies))
         except (WcacheError, UnicodeError) as error:
             self._report.add(row[0], "decode", error.what if isinstance(error, WcacheError) else str(error))
             return None
