@@ -1,4 +1,4 @@
-"""`wcache ledger upgrade | verify | backup`."""
+"""`wcache ledger upgrade | verify | backup`, and what of it lies in other modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from wcache.ledger.verify import Report
 
 
-@click.group("ledger", cls=LazyGroup, help="Upgrade, verify or back up the ledger.")
+_ELSEWHERE = {
+    "restore": ("wcache.cli.retention:restore", "Verify the backup FILE and make a copy of it the ledger."),
+    "segment": ("wcache.cli.retention:segment", "Close segments of the ledger, and drop old ones."),
+    "redact": ("wcache.cli.retention:redact", "Remove the words of events for ever: paths, names, reasons, messages."),
+}
+
+
+@click.group("ledger", cls=LazyGroup, lazy=_ELSEWHERE, help="Upgrade, verify, back up, restore or shorten the ledger.")
 def ledger() -> None:
     pass
 

@@ -35,6 +35,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str
     old_origin: str
+    first_seq: int
     last_seq: int
     newest_ns: int | None
     opened_seq: int
@@ -150,6 +151,13 @@ def _prepare(source: Path, alone: Offline, there: _There) -> Restored:
         )
     alone.require_sound(alone.new, "verify again")
     return Restored(
-        origin=origin, old_origin=before.origin, last_seq=head, newest_ns=newest_ns, opened_seq=opened_seq, gap_seq=gap_seq, lost=lost,
+        origin=origin,
+        old_origin=before.origin,
+        first_seq=before.first_seq,
+        last_seq=head,
+        newest_ns=newest_ns,
+        opened_seq=opened_seq,
+        gap_seq=gap_seq,
+        lost=lost,
         kept=None,
-    )  # fmt: skip
+    )

@@ -50,18 +50,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     keep_days: int
 
 
-def keep_ns(keep_days: int) -> int:
-    """Raises UsageError below six months."""
-    if keep_days < KEEP_DAYS_LEAST:
-        first = utc(time.time_ns() - KEEP_DAYS_LEAST * DAY_NS)
-        what = f"events are kept for at least {KEEP_DAYS_LEAST} days, which is six months: today only segments closed before {first}"
-        raise UsageError(what, where=f"{keep_days} days", remedy=f"give {KEEP_DAYS_LEAST} days or more")
-    return keep_days * DAY_NS
-
-
 def retention(path: Path | str, keep_days: int = KEEP_DAYS) -> Retention:
-    """Of the ledger at `path`, beside a daemon. Raises UsageError, NotFound, LedgerError."""
-    span_ns = keep_ns(keep_days)
+    """Of the ledger at `path`, beside a daemon. Raises UsageError below six months, NotFound, LedgerError."""
     path = Path(path).absolute()
     engine = connect_reader(path)
     try:
@@ -71,12 +61,16 @@ def retention(path: Path | str, keep_days: int = KEEP_DAYS) -> Retention:
             segments = list_segments(driver(connection), history)
     finally:
         engine.dispose()
-    kept = tuple(Kept(segment=one, droppable_ns=one.to_ns + span_ns if one.closed else None) for one in segments)
+    if keep_days < KEEP_DAYS_LEAST:
+        first = next((one.to_ns + KEEP_DAYS_LEAST * DAY_NS for one in segments if one.closed), None)
+        when = f"; the oldest closed segment may go from {utc(first)} on" if first is not None else ""
+        what = f"events are kept for at least {KEEP_DAYS_LEAST} days, which is six months{when}"
+        raise UsageError(what, where=f"{keep_days} days", remedy=f"give {KEEP_DAYS_LEAST} or more")
     return Retention(
         origin=history.origin,
         since_ns=segments[0].from_ns if segments else None,
         spans=history.spans,
-        segments=kept,
+        segments=tuple(Kept(segment=one, droppable_ns=one.to_ns + keep_days * DAY_NS if one.closed else None) for one in segments),
         restored=history.origins,
         redacted=len(history.redacted),
         keep_days=keep_days,
@@ -94,6 +88,14 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     next_ns: int | None = None
 
 
+def droppable(path: Path | str, keep_days: int = KEEP_DAYS, now_ns: int | None = None) -> Dropped | None:
+    """What `drop_segments` would answer where nothing is old enough; None where something is. Raises as `retention`."""
+    found = retention(path, keep_days)
+    if _old([item.segment for item in found.segments], keep_days, now_ns):
+        return None
+    return Dropped(span=None, next_ns=min((item.droppable_ns for item in found.segments if item.droppable_ns), default=None))
+
+
 def drop_segments(path: Path | str, keep_days: int = KEEP_DAYS, progress: Progress = ignore, now_ns: int | None = None) -> Dropped:
     """Drops every closed segment whose newest event is older than `keep_days`, offline: the ledger is written anew. Where nothing is old
     enough it only says so, beside a daemon too.
@@ -101,14 +103,13 @@ def drop_segments(path: Path | str, keep_days: int = KEEP_DAYS, progress: Progre
     Raises UsageError below six months, LedgerUnavailable where somebody has the ledger open, LedgerCorrupt where it is damaged: a drop is
     no way to get rid of a part that does not verify. Then nothing has changed.
     """
-    oldest_ns = (time.time_ns() if now_ns is None else now_ns) - keep_ns(keep_days)
-    found = retention(path, keep_days)
-    if not _old([item.segment for item in found.segments], oldest_ns):
-        return Dropped(span=None, next_ns=min((item.droppable_ns for item in found.segments if item.droppable_ns), default=None))
+    nothing = droppable(path, keep_days, now_ns)
+    if nothing is not None:
+        return nothing
     with offline(path, progress) as alone:
         with alone.engine.begin() as connection:
             history = history_of(connection, alone.path)
-            old = _old(list_segments(driver(connection), history), oldest_ns)
+            old = _old(list_segments(driver(connection), history), keep_days, now_ns)
         last_seq = old[-1].last_seq
         root = next(event.root for seq, event in history.opened if seq == last_seq + 1)
         alone.require_sound(alone.path, "verify")
@@ -126,8 +127,9 @@ def drop_segments(path: Path | str, keep_days: int = KEEP_DAYS, progress: Progre
     return Dropped(span=span, segments=len(old), carried=len(carried), recorded_seq=recorded)
 
 
-def _old(segments: Sequence[Segment], oldest_ns: int) -> list[Segment]:
+def _old(segments: Sequence[Segment], keep_days: int, now_ns: int | None) -> list[Segment]:
     """From the front only: what remains has no holes."""
+    oldest_ns = (time.time_ns() if now_ns is None else now_ns) - keep_days * DAY_NS
     return list(itertools.takewhile(lambda one: one.closed and one.to_ns <= oldest_ns, segments))
 
 

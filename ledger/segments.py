@@ -86,6 +86,17 @@ def readable(row: tuple[object, ...], bodies: dict[int, tuple[int, str]]) -> tup
     return (*row[:5], body_schema, *row[6:9], body)
 
 
+def carried_of(db: sqlite3.Connection, stream: str) -> list[StoredEvent]:
+    """The events of a stream that were carried over the newest drop, in their order. Raises LedgerCorrupt."""
+    newest = "SELECT schema, payload FROM event WHERE stream = 'ledger' AND type = ? AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1"
+    row = db.execute(newest, (ev.SegmentDropped.type,)).fetchone()
+    if row is None:
+        return []
+    dropped = ev.decode_payload(ev.SegmentDropped.type, *row)
+    assert isinstance(dropped, ev.SegmentDropped)  # noqa: S101
+    return [carried_event(item) for item in dropped.carried if item.stream == stream]
+
+
 def read_history(db: sqlite3.Connection, origin: str) -> History:
     """Of the ledger called `origin`; to be called within the transaction that reads the rows.
 
