@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -28,6 +28,23 @@ _LEAF_COLUMNS = "seq, stream, version, type, schema, event_id, occurred_ns, reco
 
 OPEN_ATTACHES = tuple(sorted(state.value for state in UNFINISHED | LEASED))
 """States of attaches that something is still to happen to."""
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a History that every process needs that checks rows; texts are bytes, as they are read there. `carried`: of attaches."""
+
+    last_seq: int = 0
+    last_chain: bytes = b""
+    origins: list[tuple[int, str]] = []
+    carried: dict[str, list[tuple[Any, ...]]] = {}
+    bodies: dict[int, tuple[int, bytes]] = {}
+
+    def origin_at(self, seq: int, newest: str) -> str:
+        return next((origin for until, origin in self.origins if seq < until), newest)
+
+    def kept(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A row of EVENT_COLUMNS as it was, or with what a redaction kept."""
+        return readable(row, self.bodies) if row[9] is None and row[0] in self.bodies else row
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +76,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         """Seq of a redacted event -> (schema, JSON) of what is kept of its payload."""
         return {target: (item.body_schema, encode_body(item.body)) for target, (_, item) in self.redacted.items() if item.body}
 
+    def past(self) -> Past:
+        """What whoever reads attaches block by block has to know of this."""
+        carried: dict[str, list[tuple[Any, ...]]] = {}
+        for item in self.carried:
+            if item.stream.startswith("attach/"):
+                carried.setdefault(item.stream, []).append(carried_row(item, text=str.encode))
+        return Past(
+            last_seq=self.first_seq - 1,
+            last_chain=self.chain_before,
+            origins=list(self.origins),
+            carried=carried,
+            bodies={seq: (schema, body.encode()) for seq, (schema, body) in self.bodies().items()},
+        )
+
     def carried_events(self) -> Iterator[StoredEvent]:
         """Raises LedgerCorrupt for one that cannot be read."""
         return map(carried_event, self.carried)
@@ -76,7 +107,20 @@ def carried_event(item: ev.CarriedEvent) -> StoredEvent:
     )  # fmt: skip
 
 
-def readable(row: tuple[object, ...], bodies: dict[int, tuple[int, str]]) -> tuple[object, ...]:
+def whole_history(origin: str) -> History:
+    """Of a ledger that was never shortened, redacted or restored."""
+    return History(origin=origin, first_seq=1, chain_before=Chain(origin).genesis, frontier=Frontier())
+
+
+def carried_row(item: ev.CarriedEvent, text: Callable[[str], Any] = str) -> tuple[Any, ...]:
+    """Its EVENT_COLUMNS."""
+    return (
+        item.seq, text(item.stream), item.version, text(item.event_id), text(item.type), item.schema, item.occurred_ns, item.recorded_ns,
+        int(item.late), text(encode_body(item.body)),
+    )  # fmt: skip
+
+
+def readable(row: tuple[Any, ...], bodies: Mapping[int, tuple[int, Any]]) -> tuple[Any, ...]:
     """A row of EVENT_COLUMNS whose payload is what was kept of it, where it was redacted. Raises LedgerCorrupt where nothing was."""
     if row[9] is not None:
         return row
