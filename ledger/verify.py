@@ -17,8 +17,9 @@ from sqlalchemy.exc import DBAPIError
 
 from wcache.core.model.errors import LedgerError, NotFound, WcacheError
 from wcache.core.model.events import PayloadRedacted, stream_of
+from wcache.ledger.against import Given, hold
 from wcache.ledger.chain import Chain, payload_hash
-from wcache.ledger.database import connect_reader, meaning
+from wcache.ledger.database import connect_reader, driver, meaning
 from wcache.ledger.replay import Replayer, compare, scratch
 from wcache.ledger.stored import EVENT_COLUMNS, StoredEvent, read_origin, stored_event
 from wcache.ledger.upgrade import require_current
@@ -33,7 +34,8 @@ Progress = Callable[[int, int], None]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """`cls` is one of: file, schema, gap, chain, payload, version, decode, stream, transition, late, projection."""
+    """`cls` is one of: file, schema, gap, chain, payload, version, decode, stream, transition, late, projection; and against signed
+    checkpoints: truncated, rewritten, origin, signature."""
 
     seq: int | None
     cls: str
@@ -60,13 +62,15 @@ class Report(msgspec.Struct, kw_only=True):
         self.problems.append(Problem(seq, cls, text))
 
 
-def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
-    """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot.
+def verify(ledger_path: Path | str, progress: Progress | None = None, given: Given | None = None) -> Report:
+    """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot, and that it is
+    what was signed in the checkpoints that are `given`, and in those that it recorded.
 
     `progress` is called with (events done, events in all). Damage is reported, never raised; NotFound and LedgerUnavailable are raised.
     """
     path = Path(ledger_path).absolute()
-    report = Report(path=str(path), problems=[], notes=[TRUNCATION_NOTE])
+    given = given or Given()
+    report = Report(path=str(path), problems=[], notes=[] if given.checkpoints else [TRUNCATION_NOTE])
     try:
         engine = connect_reader(path)
     except NotFound:
@@ -78,7 +82,7 @@ def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
         return report
     try:
         with engine.begin() as connection, scratch() as rebuilt:
-            _verify(connection, rebuilt, report, progress)
+            _verify(connection, rebuilt, report, progress, given)
     except (DBAPIError, sqlite3.Error) as error:
         report.add(None, "file", meaning(error, path).what)
     finally:
@@ -87,7 +91,7 @@ def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
     return report
 
 
-def _verify(connection: Connection, rebuilt: Engine, report: Report, progress: Progress | None) -> None:
+def _verify(connection: Connection, rebuilt: Engine, report: Report, progress: Progress | None, given: Given) -> None:
     _check_file(connection, report)
     try:
         require_current(connection, Path(report.path))
@@ -106,6 +110,7 @@ def _verify(connection: Connection, rebuilt: Engine, report: Report, progress: P
 
     rows = _Rows(connection, report, progress)
     Replayer(rebuilt, refused).feed(rows.checked())
+    hold(driver(connection), Path(report.path), report.origin, given, report.add, report.notes)
     if rows.redacted:
         report.notes.append(f"{len(rows.redacted)} events are redacted, so projections were not compared")
         return
