@@ -122,11 +122,7 @@ class SigningKey:
                 file.write(self._text() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            sync_directory(path.parent)
         except OSError as error:
             with suppress(OSError):
                 path.unlink()
@@ -139,6 +135,15 @@ class SigningKey:
     def _text(self) -> str:
         encoded = base64.b64encode(_ED25519 + self._key.private_bytes_raw()).decode()
         return f"{_PRIVATE}{self.name}+{self.public.id.hex()}+{encoded}"
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes durable which names lie there. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_public_key(spelling: str) -> PublicKey:

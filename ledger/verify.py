@@ -6,7 +6,7 @@ rewritten from some point on; only a signed checkpoint that lies elsewhere does.
 
 from __future__ import annotations
 
-import sqlite3
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -14,8 +14,9 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, WcacheError
+from wcache.ledger.against import Given, hold
 from wcache.ledger.continuity import check_segments, remarks
-from wcache.ledger.database import meaning
+from wcache.ledger.database import UNREADABLE, meaning
 from wcache.ledger.pool import BrokenPool, Examiner, File, Pool, helpers
 from wcache.ledger.problem import Problem
 from wcache.ledger.reader import Reader
@@ -51,13 +52,15 @@ class Report(msgspec.Struct, kw_only=True):
         self.problems.append(Problem(seq, cls, text))
 
 
-def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
-    """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot.
+def verify(ledger_path: Path | str, progress: Progress | None = None, given: Given | None = None) -> Report:
+    """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot, and that it is
+    what was signed in the checkpoints that are `given`, and in those that it recorded.
 
     `progress` is called with (events done, events in all). Damage is reported, never raised; NotFound and LedgerUnavailable are raised.
     """
     path = Path(ledger_path).absolute()
-    report = Report(path=str(path), problems=[], notes=[TRUNCATION_NOTE])
+    given = given or Given()
+    report = Report(path=str(path), problems=[], notes=[] if given.checkpoints else [TRUNCATION_NOTE])
     try:
         reader = Reader(path)
     except NotFound:
@@ -68,8 +71,8 @@ def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
         report.add(None, "file", error.what)
         return report
     try:
-        _verify(reader, report, progress)
-    except (DBAPIError, sqlite3.Error) as error:
+        _verify(reader, report, progress, given)
+    except UNREADABLE as error:
         report.add(None, "file", meaning(error, path).what)
     finally:
         reader.close()
@@ -77,7 +80,7 @@ def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
     return report
 
 
-def _verify(reader: Reader, report: Report, progress: Progress | None) -> None:
+def _verify(reader: Reader, report: Report, progress: Progress | None, given: Given) -> None:
     reader.connection.begin()
     try:
         require_current(reader.connection, reader.path)
@@ -106,6 +109,7 @@ def _verify(reader: Reader, report: Report, progress: Progress | None) -> None:
         report.notes.append(f"the clock went back {count} times, first at seq {first}: order is by seq")
     if found.redacted:
         report.notes.append(f"{len(found.redacted)} events are redacted, so projections were not compared")
+    hold(reader.db, reader.path, report.origin, given, report.add, report.notes)
     for difference in whole.differences:
         report.add(None, "projection", f"{difference.table} {difference.key}: {difference.why}")
 
@@ -119,7 +123,7 @@ def _history(reader: Reader, report: Report) -> History:
         return history
     except LedgerCorrupt as error:
         report.add(None, "segment", error.what)
-    except sqlite3.Error:
+    except UNREADABLE:
         pass  # told by the check of the file
     return whole_history(report.origin)
 
@@ -147,10 +151,7 @@ def _see_the_same(reader: Reader, pool: Pool) -> bool:
 
 def _check_schema(connection: Connection, report: Report) -> None:
     """The tables and above all the append-only triggers must be the ones that the migrations make."""
-    with create_engine("sqlite://").begin() as fresh:
-        create(fresh)
-        wanted = _objects(fresh)
-    held = _objects(connection)
+    wanted, held = _wanted(), _objects(connection)
     for name in sorted({*wanted, *held}):
         if name not in held:
             report.add(None, "schema", f"{name} is missing")
@@ -160,6 +161,13 @@ def _check_schema(connection: Connection, report: Report) -> None:
             report.add(None, "schema", f"{name} was changed")
 
 
+@cache
+def _wanted() -> dict[str, str]:
+    with create_engine("sqlite://").begin() as fresh:
+        create(fresh)
+        return _objects(fresh)
+
+
 def _objects(connection: Connection) -> dict[str, str]:
-    rows = connection.exec_driver_sql("SELECT type || ' ' || name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    rows = connection.exec_driver_sql("SELECT type || ' ' || name, coalesce(sql, tbl_name) FROM sqlite_master")
     return {name: " ".join(sql.split()) for name, sql in rows}

@@ -166,6 +166,13 @@ class SignatureInvalid(WcacheError):
     exit_code = EXIT_FINDING
 
 
+class PostFailed(WcacheError):
+    """A signed checkpoint was made and could not be handed to the URL or command that was given."""
+
+    code = "post_failed"
+    exit_code = EXIT_REFUSED
+
+
 class DaemonUnreachable(WcacheError):
     """No usable daemon; `reason` is one of the closed set of decision reasons."""
 

@@ -439,11 +439,14 @@ class LedgerGap(Event, frozen=True, kw_only=True):
 
 
 class CheckpointSigned(Event, frozen=True, kw_only=True):
+    """`size` counts events from the ledger's first, `root` is the Merkle root over them in hex, `key` the public key of who signed."""
+
     type = "checkpoint.signed"
     says = "a signed checkpoint of the ledger was made"
     origin: str
     size: int
     root: str
+    key: str = ""
 
 
 class SegmentOpened(Event, frozen=True, kw_only=True):
