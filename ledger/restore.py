@@ -27,6 +27,9 @@ from wcache.ledger.stored import read_origin
 from wcache.ledger.upgrade import lock_path, upgrade
 
 
+_MAGIC = b"SQLite format 3\x00"  # https://sqlite.org/fileformat.html, section 1.3
+
+
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """A backup that is the ledger now: it has everything up to `last_seq` as `old_origin` had it, and goes on under `origin`.
 
@@ -91,6 +94,9 @@ class _There(msgspec.Struct, frozen=True):
 
 def _look_at(target: Path) -> _There:
     """Makes sure that nobody has it open, and that its one file has everything that is in its log. A broken one may say nothing."""
+    with target.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            return _There(broken=True)  # SQLite would throw its log away
     try:
         engine = connect_writer(target)
         try:
