@@ -61,8 +61,23 @@ class Offline:
 
     def clean(self) -> None:
         """Removes what an earlier attempt left, or this one."""
-        for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
+        self.new.unlink(missing_ok=True)
+        self._clean_beside()
+
+    def _clean_beside(self) -> None:
+        for suffix in ("-wal", "-shm", "-journal", ".lock"):
             self.new.with_name(self.new.name + suffix).unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """The new file is written: everything of it is in one file, and a rename leaves nothing behind. Raises LedgerCorrupt for one that
+        does not verify."""
+        engine = connect_writer(self.new)
+        try:
+            require_alone(engine, self.new)
+        finally:
+            engine.dispose()
+        self._clean_beside()
+        self.require_sound(self.new, "verify again")
 
     def require_sound(self, path: Path, phase: str) -> None:
         """Raises LedgerCorrupt: a ledger with problems is not written anew, and one that came out with problems is not used."""
@@ -179,6 +194,7 @@ def write_anew(alone: Offline, history: History, blank: frozenset[int], events: 
         (result,) = ledger.append_batch([tuple(events)])
     if isinstance(result, WcacheError):
         raise result
+    alone.finish()
     return result
 
 

@@ -26,7 +26,6 @@ from wcache.ledger.store import Ledger, NewEvent
 from wcache.ledger.stored import read_origin
 from wcache.ledger.upgrade import lock_path, upgrade
 
-
 _MAGIC = b"SQLite format 3\x00"  # https://sqlite.org/fileformat.html, section 1.3
 
 
@@ -155,7 +154,7 @@ def _prepare(source: Path, alone: Offline, there: _There) -> Restored:
         (opened_seq,), (gap_seq,) = ledger.append_within(
             lambda db: (NewEvent(event=opening(db, origin, before)),), lambda db: (NewEvent(event=gap),)
         )
-    alone.require_sound(alone.new, "verify again")
+    alone.finish()
     return Restored(
         origin=origin,
         old_origin=before.origin,
