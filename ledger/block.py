@@ -137,6 +137,7 @@ def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int,
     attaches: dict[bytes, AttachStream] = {}
     others: dict[bytes, bytes] = {}
     back_first = back_count = 0
+    kept = reader.past.bodies
     link_of, leaf_of = chain.link, chain.framed_leaf
     with reader.as_bytes():
         for row in reader.rows(first_seq, last_seq, found.problems):
@@ -170,13 +171,16 @@ def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int,
                     report(seq, "chain", "the row is not the one that was chained: changed, replaced, or from another ledger")
                 if stream is not None and not stream.partial:
                     take(stream, seq, version, kind, schema, occurred_ns, late, payload)
+                    if payload is None and seq in kept:  # what is kept of it is known to `settle`
+                        stream.partial = True
+                        found.started += 1
             except WRONG_TYPE as error:
                 takes.wrong_type(seq, error)
             previous_seq, previous = seq, link if isinstance(link, bytes) else None
     found.last_seq, found.last_chain = previous_seq, previous
     found.backwards = (back_first, back_count)
     found.continued = [PREFIX + stream.key for stream in attaches.values() if stream.partial]
-    found.started = sum(1 for stream in attaches.values() if stream.accepted and not stream.partial)
+    found.started += sum(1 for stream in attaches.values() if stream.accepted and not stream.partial)
     by_key = {stream.key: stream for stream in attaches.values()}
     takes.compare(lambda: compare_between(reader.db, first_seq, last_seq, by_key))
     return takes.done()
@@ -188,9 +192,7 @@ def settle(reader: Reader, residencies: Timeline, names: Sequence[str]) -> Found
     streams: dict[str, AttachStream] = {}
     for name in names:
         stream = streams[name] = AttachStream(name[len(PREFIX) :], partial=False)
-        with reader.as_bytes():
-            rows = reader.stream(name)
-        for row in rows:
+        for row in reader.stream(name):
             takes.take_row(stream, row)
     takes.compare(lambda: compare_named(reader.db, {stream.key: stream for stream in streams.values()}))
     return takes.done()

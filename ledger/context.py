@@ -16,6 +16,7 @@ from sqlalchemy import Table
 from wcache.core.model import events as ev
 from wcache.core.model.errors import WcacheError
 from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.machines import StreamState
 from wcache.ledger import schema
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.projection import (
@@ -24,6 +25,7 @@ from wcache.ledger.projection import (
     fingerprint_row,
     grant_row,
     instance_row,
+    is_evidence,
     residency_row,
     sightings_loaded,
     sightings_recorded,
@@ -40,11 +42,12 @@ Key = tuple[Any, ...]
 class Context:
     """Streams that are no attaches, fed event by event in seq order. `timeline` says where each residency stood when."""
 
-    def __init__(self, report: Callable[[Problem], None]) -> None:
+    def __init__(self, report: Callable[[Problem], None], versions: Mapping[str, int]) -> None:
+        """`versions`: streams that began in a part of the ledger that was dropped and of which nothing was carried."""
         self.timeline: dict[str, tuple[list[int], list[str]]] = {}
         self.redactions: set[int] = set()
         self._report = report
-        self._streams = Streams()
+        self._streams = Streams({name: (version, StreamState()) for name, version in versions.items()})
         self._rows: dict[str, dict[Key, Row]] = {table.name: {} for table in _TABLES}
 
     def feed(self, item: StoredEvent) -> None:
@@ -74,7 +77,7 @@ class Context:
             if not states or states[-1] != state:
                 seqs.append(item.seq)
                 states.append(state)
-        elif kind == "fingerprint" and isinstance(event, ev.FingerprintRecorded):
+        elif kind == "fingerprint" and is_evidence(event):
             self._rows["fingerprint"].setdefault((key,), fingerprint_row(item, event))
             self._sight(sightings_recorded(item, event))
         elif kind == "trust":

@@ -6,8 +6,8 @@ import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """`cls` is one of: file, schema, gap, chain, payload, version, decode, stream, transition, late, projection; and against signed
-    checkpoints: truncated, rewritten, origin, signature."""
+    """`cls` is one of: file, schema, gap, chain, payload, version, decode, stream, transition, late, projection, segment; and against
+    signed checkpoints: truncated, rewritten, origin, signature."""
 
     seq: int | None
     cls: str

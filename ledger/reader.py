@@ -14,6 +14,7 @@ from wcache.ledger.attaches import PREFIX
 from wcache.ledger.chain import Chain
 from wcache.ledger.database import connect_reader, driver, meaning
 from wcache.ledger.problem import Problem
+from wcache.ledger.segments import Past
 from wcache.ledger.stored import EVENT_COLUMNS
 
 SKIP_ROWS = 2_000  # how far to look for the next readable row behind a damaged page
@@ -30,6 +31,7 @@ class Reader:
     def __init__(self, path: Path) -> None:
         """Raises as `connect_reader`."""
         self.path = path
+        self.past = Past()
         self._engine = connect_reader(path)
         self.connection: Connection = self._engine.connect()
         self.db: sqlite3.Connection = driver(self.connection)
@@ -70,13 +72,15 @@ class Reader:
         return [Problem(None, "file", line.replace("\n", " ")) for line in lines if line != "ok"]
 
     def before(self, seq: int, chain: Chain) -> tuple[int, bytes | None, int]:
-        """Seq, chain hash and `recorded_ns` of the row before `seq`; the hash is None where that cannot be read."""
+        """Seq, chain hash and `recorded_ns` of what is before `seq`; the hash is None where that cannot be read."""
         try:
             sql = "SELECT seq, chain, recorded_ns FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
             row = self.db.execute(sql, (seq,)).fetchone()
         except sqlite3.Error:
             return seq - 1, None, 0
-        return (0, chain.genesis, 0) if row is None else (row[0], row[1], row[2])
+        if row is None:
+            return self.past.last_seq, self.past.last_chain or chain.genesis, 0
+        return row[0], row[1], row[2]
 
     def rows(self, first_seq: int, last_seq: int, problems: list[Problem], where: str = "1") -> Iterator[tuple[Any, ...]]:
         """Rows in [first_seq, last_seq] in seq order: EVENT_COLUMNS, salt, payload_hash, chain. What cannot be read is a problem."""
@@ -121,6 +125,8 @@ class Reader:
         return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {where}", (seq,)).fetchone() is not None  # noqa: S608
 
     def stream(self, name: str) -> list[tuple[Any, ...]]:
-        """EVENT_COLUMNS of one stream in seq order."""
+        """EVENT_COLUMNS of one stream in seq order, as bytes: what was carried of it and what is there, redacted ones as they were kept."""
         sql = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream = ? ORDER BY seq"  # noqa: S608
-        return self.db.execute(sql, (name,)).fetchall()
+        with self.as_bytes():
+            rows = self.db.execute(sql, (name,)).fetchall()
+        return [*self.past.carried.get(name, ()), *(self.past.kept(row) for row in rows)]

@@ -12,13 +12,15 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection, create_engine
 
-from wcache.core.model.errors import LedgerError, NotFound, WcacheError
+from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, WcacheError
 from wcache.ledger.against import Given, hold
+from wcache.ledger.continuity import check_segments, remarks
 from wcache.ledger.database import UNREADABLE, meaning
 from wcache.ledger.pool import BrokenPool, Examiner, File, Pool, helpers
 from wcache.ledger.problem import Problem
 from wcache.ledger.reader import Reader
 from wcache.ledger.replay import Progress, Whole, examine_all
+from wcache.ledger.segments import History, read_history, whole_history
 from wcache.ledger.stored import read_origin
 from wcache.ledger.upgrade import create, require_current
 
@@ -89,7 +91,9 @@ def _verify(reader: Reader, report: Report, progress: Progress | None, given: Gi
         report.add(None, "schema", meaning(error, reader.path).what if isinstance(error, UNREADABLE) else str(error))
         return
     _check_schema(reader.connection, report)
-    whole = _examine(reader, report.origin, progress)
+    history = _history(reader, report)
+    report.notes += remarks(history)
+    whole = _examine(reader, history, progress)
     found = whole.found
     report.problems = [
         *(item for item in found.problems if item.seq is None),
@@ -110,7 +114,21 @@ def _verify(reader: Reader, report: Report, progress: Progress | None, given: Gi
         report.add(None, "projection", f"{difference.table} {difference.key}: {difference.why}")
 
 
-def _examine(reader: Reader, origin: str, progress: Progress | None) -> Whole:
+def _history(reader: Reader, report: Report) -> History:
+    """What the ledger says of its own segments, which is looked at too. Where that makes no sense it is read as if nothing were gone."""
+    try:
+        history = read_history(reader.db, report.origin)
+        for seq, text in check_segments(reader.db, history):
+            report.add(seq, "segment", text)
+        return history
+    except LedgerCorrupt as error:
+        report.add(None, "segment", error.what)
+    except UNREADABLE:
+        pass  # told by the check of the file
+    return whole_history(report.origin)
+
+
+def _examine(reader: Reader, history: History, progress: Progress | None) -> Whole:
     """With helpers where that is worth it; alone where they cannot be had."""
     count, _ = reader.size()
     number = helpers() if count >= POOL_EVENTS else 0
@@ -118,11 +136,11 @@ def _examine(reader: Reader, origin: str, progress: Progress | None) -> Whole:
         try:
             with Pool(reader.path, number) as pool:
                 if _see_the_same(reader, pool):
-                    return examine_all(reader, origin, pool, progress, file=(File(),))
+                    return examine_all(reader, history, pool, progress, file=(File(),))
         except (BrokenPool, OSError):
             pass
     reader.begin()
-    return examine_all(reader, origin, Examiner(reader), progress, file=(File(),))
+    return examine_all(reader, history, Examiner(reader), progress, file=(File(),))
 
 
 def _see_the_same(reader: Reader, pool: Pool) -> bool:
