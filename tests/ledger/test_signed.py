@@ -17,7 +17,7 @@ from wcache.core.model.errors import LedgerCorrupt, NotFound, PostFailed, Signat
 from wcache.ledger.against import Given
 from wcache.ledger.merkle import EMPTY_ROOT, Tree, leaf_hash
 from wcache.ledger.note import SignedCheckpoint, parse_checkpoint, read_checkpoint, sign_checkpoint
-from wcache.ledger.posting import post_url, run_command
+from wcache.ledger.posting import post_url, run_command, split_command
 from wcache.ledger.signed import default_path, make_checkpoint
 from wcache.ledger.signing import PublicKey, SigningKey
 from wcache.ledger.store import Ledger, NewEvent
@@ -389,9 +389,11 @@ def test_any_other_answer_than_success_is_a_failure_and_no_redirect_is_followed(
     assert "secret" not in caught.value.diagnostics()
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.com/", "example.com", "", "http://[::1", "https://"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://example.com/", "example.com", "", "http://[::1", "https://", "http://a:b/", "http://a/\nb"]
+)
 def test_other_urls_are_refused(url: str) -> None:
-    with pytest.raises((UsageError, PostFailed)) as caught:
+    with pytest.raises(UsageError, match="no http or https URL") as caught:
         post_url(url, GOOD)
     assert "\n" not in caught.value.diagnostics()
 
@@ -402,16 +404,16 @@ def test_nobody_there_is_one_line() -> None:
 
 
 def test_a_command_gets_the_note_and_its_failure_is_told(tmp_path: Path) -> None:
-    run_command(f"tee '{tmp_path}/a b'", GOOD)
+    run_command(split_command(f"tee '{tmp_path}/a b'"), GOOD)
     assert (tmp_path / "a b").read_text() == GOOD
     for command, why in (
         ("sh -c 'echo full >&2; exit 3'", "ended with 3: full"), ("/nonexistent", "cannot be run"), ("false", "ended with 1"),
     ):  # fmt: skip
         with pytest.raises(PostFailed, match=why):
-            run_command(command, GOOD)
+            run_command(split_command(command), GOOD)
     for command in ("", "'"):
         with pytest.raises(UsageError):
-            run_command(command, GOOD)
+            split_command(command)
 
 
 def test_a_note_says_nothing_before_it_is_checked() -> None:
