@@ -169,5 +169,6 @@ def _wanted() -> dict[str, str]:
 
 
 def _objects(connection: Connection) -> dict[str, str]:
-    sql = "SELECT type || ' ' || name, quote(sql) || quote(tbl_name) || typeof(type) || typeof(name) FROM sqlite_master"
+    place = "CASE type WHEN 'table' THEN '' WHEN 'index' THEN '' ELSE rootpage END"  # a page where there must be none
+    sql = f"SELECT type || ' ' || name, quote(sql) || quote(tbl_name) || typeof(type) || typeof(name) || {place} FROM sqlite_master"  # noqa: S608
     return {str(name): " ".join(str(text).split()) for name, text in connection.exec_driver_sql(sql)}
