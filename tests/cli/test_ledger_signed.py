@@ -15,8 +15,6 @@ from support.commands import Cli, in_process, in_processes, ok
 
 from wcache.ledger.store import Ledger, NewEvent
 
-pytestmark = pytest.mark.usefixtures("desk")
-
 
 class Desk(NamedTuple):
     """A ledger of some events, a key with its public part, and the command line on it."""
@@ -172,3 +170,15 @@ def test_proofs_are_printed_and_checked_by_somebody_who_has_no_ledger(desk: Desk
         assert ok(elsewhere(*arguments))["old_size"] == 6
     Path(event).write_text(Path(event).read_text().replace("index 2", "index 3"))
     assert error(ok(elsewhere("ledger", "proof", "check", event, "--public-key", desk.public, "--json"), 1)) == "signature_invalid"
+
+
+def test_beside_a_running_daemon_everything_works(wcache: Cli, tmp_path: Path) -> None:
+    """Signing appends like everybody else; exporting and proving only read."""
+    assert wcache("ledger", "key", "new", str(tmp_path / "key"), "--name", "example.com/log").returncode == 0
+    made = ok(wcache("ledger", "checkpoint", "--key", str(tmp_path / "key"), "--out", str(tmp_path / "note"), "--json"))
+    assert made["recorded_seq"] == made["size"] + 1
+    checked = ok(wcache("ledger", "verify", "--checkpoint", str(tmp_path / "note"), "--public-key", made["public_key"], "--json"))
+    assert checked["ok"]
+    assert ok(wcache("ledger", "export", str(tmp_path / "out.jsonl"), "--json"))["events"] == checked["events"]
+    assert wcache("ledger", "proof", "inclusion", "1", "--checkpoint", str(tmp_path / "note")).returncode == 0
+    assert ok(wcache("status", "--json"))["state"] == "ready"
