@@ -143,6 +143,9 @@ def redact(seqs: tuple[int, ...], reason: str) -> None:
         done = remove(settings.ledger, seqs, reason, update)
     rows = [msgspec.to_builtins(item) for item in done]
     text = table.render(rows, ("seq", "type", "stream", "recorded_seq"))
+    also = sorted({seq for item in done for seq in item.also})
+    if also:
+        text += f"\n\nevents that share a word with them and still have it: seq {', '.join(map(str, also))}"
     print_document({"ledger": str(settings.ledger), "redacted": rows}, text)
 
 

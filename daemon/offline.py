@@ -33,7 +33,7 @@ def no_daemon(settings: Settings, *, merged: bool = True) -> Iterator[None]:
     try:
         waiting = Journal(settings.runtime_dir / JOURNAL_NAME).pending() if merged else 0
         if waiting:
-            what = f"{waiting} units in the journal wait for the ledger"
+            what = f"the journal holds what the ledger has yet to take (units: {waiting})"
             raise RequestRefused(what, where=str(settings.runtime_dir / JOURNAL_NAME), remedy="start the daemon once: it merges them")
         yield
     finally:

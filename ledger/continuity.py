@@ -83,5 +83,5 @@ def remarks(history: History) -> list[str]:
     ]
     if history.redacted:
         gone = ", ".join(map(str, sorted(history.redacted)[:10])) + (", …" if len(history.redacted) > 10 else "")
-        found.append(f"the payloads of {len(history.redacted)} events were redacted: seq {gone}; their hashes stand, their words are gone")
+        found.append(f"redacted: seq {gone}; hashes, numbers, ids and digests of the payload are kept, its words are gone")
     return found

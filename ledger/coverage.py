@@ -38,8 +38,21 @@ def in_words(found: dict[str, Any]) -> str:
     if found["restored"]:
         parts.append(f"restored from a backup before seq {', '.join(map(str, found['restored']))}")
     if found["redacted"]:
-        parts.append(f"{found['redacted']} payloads redacted")
+        parts.append(f"{found['redacted']} redacted")
     return "; ".join(parts)
+
+
+def remarks_on(history: History, seq: int) -> list[str]:
+    """Sentences about an event that is not, or not where, it was."""
+    found = []
+    if seq in history.redacted:
+        at, redaction = history.redacted[seq]
+        found.append(f"Its words were removed by uid {redaction.uid}, recorded as seq {at}: {redaction.why!r}.")
+    if seq < history.first_seq:
+        found.append(
+            f"It was dropped with its segment; the ledger carries it on because something still rests on it (seq {history.dropped_seq})."
+        )
+    return found
 
 
 def require_covered(db: sqlite3.Connection, history: History, moment_ns: int) -> None:

@@ -39,13 +39,19 @@ _KEPT_TEXTS = frozenset(
 """Texts that are ids, digests or words of the code. What is not named here is blanked: also what a later release adds."""
 
 
+ALSO_EVENTS = 20
+ALSO_CHARACTERS = 4  # shorter ones are everywhere
+
+
 class Redaction(msgspec.Struct, frozen=True, kw_only=True):
-    """One payload that was removed, and the seq of the `payload.redacted` that says so."""
+    """One payload that was removed, and the seq of the `payload.redacted` that says so. `also` are the first other events that have one
+    of its words: each is a decision of its own."""
 
     seq: int
     type: str
     stream: str
     recorded_seq: int
+    also: tuple[int, ...] = ()
 
 
 def redact(path: Path | str, seqs: Sequence[int], why: str, progress: Progress = ignore) -> list[Redaction]:
@@ -63,6 +69,7 @@ def redact(path: Path | str, seqs: Sequence[int], why: str, progress: Progress =
             history = history_of(connection, alone.path)
             events = [_find(db, history, seq) for seq in wanted]
             held = _held(db)
+            also = [_also(db, item, wanted) for item in events]
         for item in events:
             reason = why_not(item, held)
             if reason:
@@ -78,7 +85,8 @@ def redact(path: Path | str, seqs: Sequence[int], why: str, progress: Progress =
         recorded = write_anew(alone, after, frozenset(wanted), [NewEvent(event=item) for item in made])
         alone.exchange()
     return [
-        Redaction(seq=item.seq, type=item.type, stream=item.stream, recorded_seq=seq) for item, seq in zip(events, recorded, strict=True)
+        Redaction(seq=item.seq, type=item.type, stream=item.stream, recorded_seq=seq, also=rest)
+        for item, seq, rest in zip(events, recorded, also, strict=True)
     ]
 
 
@@ -101,6 +109,25 @@ def _blank(name: str, value: Any) -> Any:
     if isinstance(value, dict):  # its keys are names, or words of the code
         return {key: item for key, item in value.items() if isinstance(item, (int, float))}
     return [_blank(name, item) for item in value]
+
+
+def _also(db: sqlite3.Connection, item: StoredEvent, wanted: Sequence[int]) -> tuple[int, ...]:
+    words = sorted(word for word in _words("", item.event) if len(word) >= ALSO_CHARACTERS)
+    having = " OR ".join(["instr(payload, ?)"] * len(words))
+    quoted = [msgspec.json.encode(word).decode() for word in words]
+    sql = f"SELECT seq FROM event WHERE ({having}) AND seq NOT IN ({','.join('?' * len(wanted))}) ORDER BY seq LIMIT {ALSO_EVENTS}"  # noqa: S608
+    return tuple(seq for (seq,) in db.execute(sql, (*quoted, *wanted))) if words else ()
+
+
+def _words(name: str, value: Any) -> set[str]:
+    """The texts of a payload that `_blank` removes."""
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return set() if name in _KEPT_TEXTS or name == "host" else {value}  # a host is in every attach of it
+    if isinstance(value, msgspec.Struct) and not isinstance(value, Policy):
+        return {word for field in value.__struct_fields__ for word in _words(field, getattr(value, field))}
+    if isinstance(value, (list, tuple)):
+        return {word for one in value for word in _words(name, one)}
+    return set()
 
 
 def _held(db: sqlite3.Connection) -> dict[str, str]:
