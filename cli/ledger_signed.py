@@ -96,20 +96,23 @@ signed when the ledger contradicts the last checkpoint; when nothing happened si
 @click.option("--command", metavar="COMMAND", help="Run this (no shell) with the note on its standard input.")
 @click.option("--no-record", is_flag=True, help="Only read the ledger: for a copy of it beside the key.")
 def checkpoint(key_file: Path, out: Path | None, post: str | None, command: str | None, no_record: bool) -> None:
-    from wcache.ledger.posting import post_url, run_command
+    from wcache.ledger.posting import check_url, post_url, run_command, split_command
     from wcache.ledger.signed import make_checkpoint
     from wcache.ledger.signing import SigningKey
 
     app = current_app()
     path = (app.settings() if no_record else app.keeper_settings()).ledger
+    words = None if command is None else split_command(command)
+    if post is not None:
+        check_url(post)
     held = SigningKey.read(key_file)
     with progress("hash", unit="events") as update:
         made = make_checkpoint(path, held, out, record=not no_record, progress=update)
     posted: dict[str, object] = {}
     if post is not None:
         posted["posted"] = f"{post.partition('?')[0]} ({post_url(post, made.checkpoint.text)})"
-    if command is not None:
-        run_command(command, made.checkpoint.text)
+    if words is not None:
+        run_command(words, made.checkpoint.text)
         posted["command"] = f"{command} (0)"
     _print_made(made, held.public.text, posted)
 

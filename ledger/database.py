@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy import event as hooks
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from wcache.core.checkpoint.identity import filesystem_kind
@@ -27,7 +27,7 @@ SQLITE_MINIMUM = (3, 37, 0)  # STRICT tables
 BUSY_S = 2.0
 CACHE_KIB = 1024  # a connection; the server has two for its whole life, and behind them lies the page cache of the kernel
 
-UNREADABLE = (DBAPIError, sqlite3.Error, UnicodeDecodeError)
+UNREADABLE = (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file may raise: the last where SQLite quotes a damaged name and Python cannot decode the quotation."""
 
 NETWORK_KINDS = frozenset({"nfs", "cifs", "smb", "smb2", "9p", "ceph", "lustre", "gpfs", "beegfs", "afs", "virtiofs", "glusterfs"})

@@ -25,7 +25,7 @@ _COLUMNS = (
     "seq", "stream", "version", "event_id", "type", "schema", "occurred_ns", "recorded_ns", "late", "payload", "salt", "payload_hash",
     "chain",
 )  # fmt: skip
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {PAGE_EVENTS}"  # noqa: S608
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"  # noqa: S608
 
 
 def export(ledger: Path | str, progress: Progress | None = None) -> Iterator[bytes]:
@@ -86,7 +86,7 @@ def _lines(db: sqlite3.Connection, origin: str, progress: Progress | None) -> It
         }
     )  # fmt: skip
     after, events = begin.seq, 0
-    while rows := db.execute(_SELECT, (after, until)).fetchall():
+    while rows := db.execute(_SELECT, (after, until, PAGE_EVENTS)).fetchall():
         for row in rows:
             yield encode(event_line(row, begin, origin))
         after, events = rows[-1][0], events + len(rows)

@@ -129,12 +129,13 @@ def _included(lines: list[str], checkpoint: SignedCheckpoint, where: str) -> dic
     try:
         event = msgspec.json.decode(base64.b64decode(lines[0].removeprefix("extra "), validate=True), type=dict[str, Any])
         leaf = _leaf(event, checkpoint)
+        payload, hashed = event["payload"], event["payload_hash"]
+        sound = payload is None or payload_hash(bytes.fromhex(event["salt"]), payload.encode()).hex() == hashed
     except (ValueError, binascii.Error, KeyError, TypeError, AttributeError, msgspec.MsgspecError):
         raise _no_proof(where, "the event in it cannot be read") from None
     if event["seq"] != index + 1:
         raise SignatureInvalid(f"the event says that it is number {event['seq']}, the proof {index + 1}", where=where)
-    payload, salt = event["payload"], event["salt"]
-    if payload is not None and payload_hash(bytes.fromhex(salt), payload.encode()).hex() != event["payload_hash"]:
+    if not sound:
         raise SignatureInvalid("the payload is not the one that was hashed", where=where)
     if not verify_inclusion(leaf_hash(leaf), index, checkpoint.size, _hashes(lines[2:], where), checkpoint.root):
         raise SignatureInvalid("this event is not among those that were signed: the proof does not hold", where=where)

@@ -137,7 +137,7 @@ def _unsettled(whole: Found) -> list[str]:
 
 
 def _stream(item: Difference) -> str:
-    return PREFIX + item.key if item.table == "attach" else item.key
+    return f"{PREFIX}{item.key}" if item.table == "attach" else item.key
 
 
 def _compare_rest(reader: Reader, context: Context, whole: Found) -> list[Difference]:
@@ -158,7 +158,7 @@ def _in_order(differences: Iterable[Difference]) -> list[Difference]:
     by_table: dict[str, list[Difference]] = {table.name: [] for table in schema.PROJECTIONS}
     for item in differences:
         by_table[item.table].append(item)
-    return [item for found in by_table.values() for item in sorted(set(found), key=lambda item: item.key)[:MAX_DIFFERENCES]]
+    return [item for found in by_table.values() for item in sorted(set(found), key=lambda item: str(item.key))[:MAX_DIFFERENCES]]
 
 
 def replay(ledger: Ledger | Path | str) -> list[Difference]:

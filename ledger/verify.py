@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError
 
 from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, WcacheError
 from wcache.ledger.against import Given, hold
@@ -85,10 +84,11 @@ def _verify(reader: Reader, report: Report, progress: Progress | None, given: Gi
     try:
         require_current(reader.connection, reader.path)
         report.origin = read_origin(reader.connection, reader.path)
-        bytes.fromhex(report.origin)
-    except (WcacheError, DBAPIError, ValueError) as error:
+        if bytes.fromhex(report.origin).hex() != report.origin:
+            raise ValueError(f"the origin {report.origin} is not spelt in lower case")
+    except (WcacheError, *UNREADABLE, ValueError) as error:
         report.problems += reader.integrity()
-        report.add(None, "schema", meaning(error, reader.path).what if isinstance(error, DBAPIError) else str(error))
+        report.add(None, "schema", meaning(error, reader.path).what if isinstance(error, UNREADABLE) else str(error))
         return
     _check_schema(reader.connection, report)
     history = _history(reader, report)
@@ -157,7 +157,7 @@ def _check_schema(connection: Connection, report: Report) -> None:
             report.add(None, "schema", f"{name} is missing")
         elif name not in wanted:
             report.add(None, "schema", f"{name} does not belong to the ledger")
-        elif held[name] != wanted[name] and "alembic_version" not in name:
+        elif held[name] != wanted[name]:
             report.add(None, "schema", f"{name} was changed")
 
 
@@ -169,5 +169,6 @@ def _wanted() -> dict[str, str]:
 
 
 def _objects(connection: Connection) -> dict[str, str]:
-    rows = connection.exec_driver_sql("SELECT type || ' ' || name, coalesce(sql, tbl_name) FROM sqlite_master")
-    return {name: " ".join(sql.split()) for name, sql in rows}
+    place = "CASE type WHEN 'table' THEN '' WHEN 'index' THEN '' ELSE rootpage END"  # a page where there must be none
+    sql = f"SELECT type || ' ' || name, quote(sql) || quote(tbl_name) || typeof(type) || typeof(name) || {place} FROM sqlite_master"  # noqa: S608
+    return {str(name): " ".join(str(text).split()) for name, text in connection.exec_driver_sql(sql)}
