@@ -125,8 +125,7 @@ class Reader:
         return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {where}", (seq,)).fetchone() is not None  # noqa: S608
 
     def stream(self, name: str) -> list[tuple[Any, ...]]:
-        """EVENT_COLUMNS of one stream in seq order, as bytes: what was carried of it and what is there, redacted ones as they were kept."""
+        """EVENT_COLUMNS of one stream in seq order, within `as_bytes`: what was carried of it, then its rows, redacted ones as they were
+        kept."""
         sql = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream = ? ORDER BY seq"  # noqa: S608
-        with self.as_bytes():
-            rows = self.db.execute(sql, (name,)).fetchall()
-        return [*self.past.carried.get(name, ()), *(self.past.kept(row) for row in rows)]
+        return [*self.past.carried.get(name, ()), *map(self.past.kept, self.db.execute(sql, (name,)).fetchall())]
