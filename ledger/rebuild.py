@@ -23,7 +23,7 @@ from wcache.ledger.segments import History, readable
 from wcache.ledger.store import Ledger, NewEvent
 from wcache.ledger.stored import EVENT_COLUMNS, StoredEvent, stored_event
 from wcache.ledger.streams import Streams, streams_needed
-from wcache.ledger.upgrade import lay_out, lock_path
+from wcache.ledger.upgrade import lay_out, lock_path, require_current
 from wcache.ledger.verify import verify
 
 BATCH_EVENTS = 2000
@@ -130,6 +130,8 @@ def offline(path: Path | str, progress: Progress = ignore) -> Iterator[Offline]:
             engine = connect_writer(path)
             alone = Offline(path, engine, progress)
             try:
+                with engine.begin() as connection:
+                    require_current(connection, path)
                 require_alone(engine, path)
                 require_room(path, path.stat().st_size)
                 alone.clean()
