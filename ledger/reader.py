@@ -90,6 +90,8 @@ class Reader:
             sql = f"SELECT {_COLUMNS} FROM event {plan} WHERE seq BETWEEN ? AND ? AND {where} ORDER BY seq"  # noqa: S608
             try:
                 for row in self.db.execute(sql, (following, last_seq)):
+                    if row[0] < following:  # a damaged page that counts more cells than it has: it would never end
+                        raise sqlite3.DatabaseError("rows out of order")
                     yield row
                     following = row[0] + 1
                 return
@@ -119,7 +121,7 @@ class Reader:
             row: tuple[Any, ...] | None = self.db.execute(f"SELECT {_COLUMNS} FROM event WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
         except sqlite3.Error:
             return None
-        return row
+        return row if row is not None and row[0] == seq else None
 
     def _is_among(self, seq: int, where: str) -> bool:
         return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {where}", (seq,)).fetchone() is not None  # noqa: S608

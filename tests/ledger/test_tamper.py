@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support import history
-from support.flips import UNSEEN, Anatomy, flips, small_ledger
+from support.flips import PAGE_BYTES, UNSEEN, Anatomy, flips, small_ledger
 from support.tamper import tamper
 
 from wcache.core.model import events as ev
@@ -42,6 +42,15 @@ def test_a_changed_byte_is_found_or_stands_in_the_list_and_changes_no_event(tmp_
         seen += flip.seen
     assert seen > 0.8 * len(used) / STEP
     assert file.read_bytes() == body
+
+
+def test_a_page_that_claims_more_cells_than_it_has_is_an_end_and_a_finding(tmp_path: Path) -> None:
+    """L3. Reading it gives the same rows again and again, in no order."""
+    file = small_ledger(tmp_path)
+    kinds = Anatomy(file.read_bytes()).kinds
+    counts = [at + 4 for at in range(PAGE_BYTES, len(kinds), PAGE_BYTES) if kinds[at] == "page"]
+    assert len(counts) > 20
+    assert all(flip.seen for flip in flips(file, counts, 0x20))
 
 
 @pytest.fixture
