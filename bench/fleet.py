@@ -24,6 +24,7 @@ START_NS = 1_735_689_600_000_000_000  # 2025-01-01T00:00:00Z
 YEAR_NS = 365 * 86_400 * 1_000_000_000
 S_NS = 1_000_000_000
 HOUR_NS = 3600 * S_NS
+LEASE_NS = 6 * HOUR_NS  # on average
 EVENTS_OF_LAUNCH = 13.4  # on average, with what is around it: how often engines start follows from it
 
 CHECKPOINTS = (
@@ -201,7 +202,7 @@ class _Model:
             hits.append(decided)
         if tier in (Tier.HEADER, Tier.SAMPLED, Tier.TRUSTED) and draw.random() < 0.6:
             yield from self._look(hits)
-        node.now_ns += int(draw.expovariate(1 / (6 * HOUR_NS)))
+        node.now_ns += int(draw.expovariate(1 / LEASE_NS))
         for decided in hits:
             yield node.tell(ev.LeaseEnded(attach=decided.attach, how="closed"), after_s=0.001)
 
@@ -263,5 +264,5 @@ def _digest(*parts: str) -> str:
 
 def story(seed: int, nodes: int, events: int) -> Iterator[Told]:
     """What happened on all nodes, in the order of time, for about a year's worth of `events`; it goes on for ever."""
-    every_ns = YEAR_NS * nodes * EVENTS_OF_LAUNCH / events
+    every_ns = max(60 * S_NS, YEAR_NS * nodes * EVENTS_OF_LAUNCH / events - LEASE_NS)
     return heapq.merge(*(Node(seed, number, every_ns).events() for number in range(nodes)))
