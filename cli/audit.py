@@ -137,7 +137,8 @@ def _print_attaches(ledger: Audit, question: str, window: Window, columns: Seque
     note = ""
     if chosen_format() == "table":
         rows = list(rows)
-        note = _left_out(listing.total() - len(rows) if len(rows) == wanted else 0)
+        notes = (ledger.missing(window), _left_out(listing.total() - len(rows) if len(rows) == wanted else 0))
+        note = "\n".join(filter(None, notes))
     print_rows(rows, columns or ATTACH_COLUMNS, empty=empty, note=note)
 
 

@@ -16,7 +16,7 @@ from wcache.core.model.evidence import Fingerprint, Grant
 from wcache.core.model.machines import UNFINISHED
 from wcache.core.model.vocabulary import Outcome, Proof, Tier
 from wcache.ledger import schema
-from wcache.ledger.coverage import coverage, find_dropped, require_covered
+from wcache.ledger.coverage import coverage, find_dropped, missing, require_covered
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.listing import ATTACH_COLUMNS, IS_HIT, KNOWN_WRONG, QUESTIONS, WEAK_TIERS, Listing, Window
 from wcache.ledger.segments import History, carried_event, history_of
@@ -206,6 +206,11 @@ class Audit:
         """Since when the ledger has everything; what was dropped, restored and redacted."""
         with translated(self.path):
             return coverage(driver(self.connection), self.history())
+
+    def missing(self, window: Window) -> str:
+        """What of a window was dropped by policy, as a sentence; nothing where the ledger has all of it."""
+        with translated(self.path):
+            return missing(driver(self.connection), self.history(), window.since_ns, window.until_ns)
 
     def trust(self, now_ns: int) -> list[dict[str, Any]]:
         """Every grant with its state (`active`, `expired`, `revoked`) and how many hits rest on it."""
