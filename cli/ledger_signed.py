@@ -88,7 +88,7 @@ signed when the ledger contradicts the last checkpoint; when nothing happened si
     cls=WcacheCommand,
     help=CHECKPOINT_HELP + example("wcache ledger checkpoint --key signing.key --post https://log.example.com/checkpoints"),
 )
-@click.option("--key", "key_file", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The private key.")
+@click.option("--key", "key_file", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The file with the private key.")
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="The note, with the last one in it. Default: beside the ledger."
 )
