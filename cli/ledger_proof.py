@@ -100,15 +100,23 @@ def check(file: Path, keys: Sequence[str], old: Path | None) -> None:
         text, [read_public_key(item) for item in keys], None if old is None else read_checkpoint(old), "" if str(file) == "-" else str(file)
     )
     signed = shown.checkpoint
-    about = {"proof": shown.kind, "origin": signed.origin, "size": signed.size, "root": signed.root.hex(), "signed_by": list(shown.signers)}
-    document = {**about, "old_size": shown.old_size, "event": shown.event}
+    about: dict[str, object] = {
+        "proof": shown.kind,
+        "origin": signed.origin,
+        "size": signed.size,
+        "root": signed.root.hex(),
+        "signed_by": list(shown.signers),
+    }
+    if shown.old_origin is not None:
+        about |= {"old_origin": shown.old_origin, "old_size": shown.old_size}
+    document = {**about, "event": shown.event}
     if shown.event is None:
         verdict = f"holds: the first {shown.old_size} events are what they were"
         event = {}
     else:
         verdict = f"holds: event {shown.event['seq']} is among the {signed.size} that were signed"
         event = {name: shown.event[name] for name in ("seq", "stream", "type", "recorded_ns")}
-        event["payload"] = shown.event["payload"] or "redacted"
+        event["payload"] = shown.event["payload"] or "not shown, or redacted"
     shown_fields = {**about, "signed_by": ", ".join(shown.signers), **event, "result": verdict}
     print_document(document, table.fields({name: escape(v) if isinstance(v, str) else v for name, v in shown_fields.items()}))
 

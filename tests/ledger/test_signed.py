@@ -398,6 +398,23 @@ def test_other_urls_are_refused(url: str) -> None:
     assert "\n" not in caught.value.diagnostics()
 
 
+def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="a password in a URL") as caught:
+        post_url("https://me:secret@example.com/log", GOOD)
+    assert "secret" not in caught.value.diagnostics()
+
+
+def test_a_record_that_cannot_be_one_is_no_obstacle_to_looking(path: Path) -> None:
+    """Whoever may append may append this: it is a contradiction, and no traceback."""
+    fill(path, 3)
+    with Ledger.open(path) as ledger:
+        event = ev.CheckpointSigned(origin=ledger.origin, size=2, root="no root")
+        ledger.append_batch([(NewEvent(event=event),)])
+    assert found(path) == {"rewritten"}
+    with pytest.raises(LedgerCorrupt, match="rewritten"):
+        make_checkpoint(path, KEY)
+
+
 def test_nobody_there_is_one_line() -> None:
     with pytest.raises(PostFailed, match="no answer"):
         post_url("http://127.0.0.1:1/", GOOD)
