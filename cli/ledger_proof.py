@@ -63,7 +63,7 @@ def proof() -> None:
 def inclusion(seq: int, note: Path | None) -> None:
     from wcache.ledger.note import read_checkpoint
     from wcache.ledger.proofs import prove_inclusion
-    from wcache.ledger.signed import default_path
+    from wcache.ledger.signed_checkpoint import default_path
 
     path = current_app().settings().ledger
     text = prove_inclusion(path, seq, read_checkpoint(note or default_path(path)))
@@ -76,7 +76,7 @@ def inclusion(seq: int, note: Path | None) -> None:
 def consistency(old: str, note: Path | None) -> None:
     from wcache.ledger.note import read_checkpoint
     from wcache.ledger.proofs import prove_consistency
-    from wcache.ledger.signed import default_path
+    from wcache.ledger.signed_checkpoint import default_path
 
     path = current_app().settings().ledger
     size = int(old) if old.isdecimal() and len(old) < 19 else read_checkpoint(old).size

@@ -15,7 +15,7 @@ from wcache.cli.progress import progress
 from wcache.core.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from wcache.ledger.signed import Made
+    from wcache.ledger.signed_checkpoint import Made
 
 KEY_HELP = """Make or show the key that signs checkpoints of the ledger.
 
@@ -97,7 +97,7 @@ signed when the ledger contradicts the last checkpoint; when nothing happened si
 @click.option("--no-record", is_flag=True, help="Only read the ledger: for a copy of it beside the key.")
 def checkpoint(key_file: Path, out: Path | None, post: str | None, command: str | None, no_record: bool) -> None:
     from wcache.ledger.posting import check_url, post_url, run_command, split_command
-    from wcache.ledger.signed import make_checkpoint
+    from wcache.ledger.signed_checkpoint import make_checkpoint
     from wcache.ledger.signing import SigningKey
 
     app = current_app()

@@ -13,7 +13,7 @@ from support.tamper import tamper
 from wcache.core.model.errors import LedgerCorrupt, NotFound, SignatureInvalid, UsageError, WcacheError
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint
 from wcache.ledger.proofs import check_proof, prove_consistency, prove_inclusion
-from wcache.ledger.signed import make_checkpoint
+from wcache.ledger.signed_checkpoint import make_checkpoint
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger, NewEvent
 

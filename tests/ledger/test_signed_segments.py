@@ -20,7 +20,7 @@ from wcache.ledger.proofs import check_proof, prove_consistency, prove_inclusion
 from wcache.ledger.redact import redact
 from wcache.ledger.restore import restore
 from wcache.ledger.retention import drop_segments
-from wcache.ledger.signed import default_path, make_checkpoint
+from wcache.ledger.signed_checkpoint import default_path, make_checkpoint
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger
 from wcache.ledger.verify import verify

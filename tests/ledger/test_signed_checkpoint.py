@@ -18,7 +18,7 @@ from wcache.ledger.against import Given
 from wcache.ledger.merkle import EMPTY_ROOT, Tree, leaf_hash
 from wcache.ledger.note import SignedCheckpoint, parse_checkpoint, read_checkpoint, sign_checkpoint
 from wcache.ledger.posting import post_url, run_command, split_command
-from wcache.ledger.signed import default_path, make_checkpoint
+from wcache.ledger.signed_checkpoint import default_path, make_checkpoint
 from wcache.ledger.signing import PublicKey, SigningKey
 from wcache.ledger.store import Ledger, NewEvent
 from wcache.ledger.verify import TRUNCATION_NOTE, verify
