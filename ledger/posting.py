@@ -27,9 +27,12 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def check_url(url: str) -> None:
-    """Raises UsageError for what is no http or https URL."""
+    """Raises UsageError for what is no http or https URL, and for one with a password in it."""
     try:
         parts = urlsplit(url)
+        if "@" in parts.netloc:
+            remedy = "give a --command that reads its credentials from a file, such as `curl --netrc --data-binary @- URL`"
+            raise UsageError("a password in a URL is seen by everybody on this machine", where=str(parts.hostname), remedy=remedy)
         if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port) and url.isprintable():
             return
     except ValueError:

@@ -21,7 +21,7 @@ from wcache.ledger import verify_export
 from wcache.ledger.chain import payload_hash
 from wcache.ledger.export import export, export_to
 from wcache.ledger.note import SignedCheckpoint, sign_checkpoint
-from wcache.ledger.signed import default_path, make_checkpoint
+from wcache.ledger.signed_checkpoint import default_path, make_checkpoint
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger, NewEvent
 

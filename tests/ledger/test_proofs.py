@@ -13,7 +13,7 @@ from support.tamper import tamper
 from wcache.core.model.errors import LedgerCorrupt, NotFound, SignatureInvalid, UsageError, WcacheError
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint
 from wcache.ledger.proofs import check_proof, prove_consistency, prove_inclusion
-from wcache.ledger.signed import make_checkpoint
+from wcache.ledger.signed_checkpoint import make_checkpoint
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger, NewEvent
 
@@ -121,6 +121,29 @@ def test_a_proof_of_one_event_is_not_one_of_another(grown: tuple[Path, list[Sign
             check_proof("\n".join(lines), KEYS)
 
 
+def test_what_the_proof_is_not_about_is_not_shown(grown: tuple[Path, list[SignedCheckpoint]]) -> None:
+    """Somebody could write it in: the event's own words are what was hashed, the rest is not."""
+    path, checkpoints = grown
+    lines = prove_inclusion(path, 3, checkpoints[3]).split("\n")
+    event = msgspec.json.decode(base64.b64decode(lines[1].removeprefix("extra ")))
+    for wrong in (
+        {"version": 1.5},
+        {"version": 2**70},
+        {"stream": 7},
+        {"late": None},
+        {"origin": 5},
+        {"payload": 1},
+        {"payload_hash": "x"},
+    ):
+        lines[1] = f"extra {base64.b64encode(msgspec.json.encode(event | wrong)).decode()}"
+        with pytest.raises((SignatureInvalid, UsageError)):
+            check_proof("\n".join(lines), KEYS)
+    lines[1] = f"extra {base64.b64encode(msgspec.json.encode(event | {'verdict': 'approved', 'chain': '00'})).decode()}"
+    shown = check_proof("\n".join(lines), KEYS)
+    assert shown.event is not None
+    assert not {"verdict", "chain"} & set(shown.event)
+
+
 def test_a_payload_that_was_redacted_is_proved_without_it(grown: tuple[Path, list[SignedCheckpoint]]) -> None:
     path, checkpoints = grown
     lines = prove_inclusion(path, 3, checkpoints[3]).split("\n")
@@ -139,7 +162,7 @@ def test_a_proof_with_another_signer_or_another_old_checkpoint_is_refused(
     text = prove_consistency(path, 4, checkpoints[3])
     with pytest.raises(SignatureInvalid, match="none of the given keys"):
         check_proof(text, [SigningKey.generate("example.com/log").public], checkpoints[1])
-    with pytest.raises(SignatureInvalid, match="not about the older checkpoint"):
+    with pytest.raises(SignatureInvalid, match="the proof is about 4 events, and the older checkpoint about 7"):
         check_proof(text, KEYS, checkpoints[2])
     with pytest.raises(UsageError, match="needs the older checkpoint"):
         check_proof(text, KEYS)

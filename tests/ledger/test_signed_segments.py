@@ -20,7 +20,7 @@ from wcache.ledger.proofs import check_proof, prove_consistency, prove_inclusion
 from wcache.ledger.redact import redact
 from wcache.ledger.restore import restore
 from wcache.ledger.retention import drop_segments
-from wcache.ledger.signed import default_path, make_checkpoint
+from wcache.ledger.signed_checkpoint import default_path, make_checkpoint
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger
 from wcache.ledger.verify import verify
@@ -158,6 +158,8 @@ def test_a_restored_ledger_is_what_was_signed_up_to_the_backup_and_goes_on_under
     assert made.checkpoint.ledger == done.origin != before.ledger
     assert problems(target, note) == []
     assert checked(target, made.checkpoint) == []
+    grown = check_proof(prove_consistency(target, before.size, made.checkpoint), KEYS, before)
+    assert (grown.old_origin, grown.old_size) == (before.origin, before.size)
     for seq, checkpoint in ((3, before), (3, made.checkpoint), (done.opened_seq, made.checkpoint)):
         shown = check_proof(prove_inclusion(target, seq, checkpoint), KEYS)
         assert shown.event is not None

@@ -15,7 +15,7 @@ from support.tamper import tamper
 
 from wcache.core.model import events as ev
 from wcache.ledger.against import Given
-from wcache.ledger.signed import make_checkpoint
+from wcache.ledger.signed_checkpoint import make_checkpoint
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger, NewEvent, StoredEvent
 from wcache.ledger.verify import TRUNCATION_NOTE, Report, verify

@@ -18,7 +18,7 @@ from wcache.ledger.against import Given
 from wcache.ledger.merkle import EMPTY_ROOT, Tree, leaf_hash
 from wcache.ledger.note import SignedCheckpoint, parse_checkpoint, read_checkpoint, sign_checkpoint
 from wcache.ledger.posting import post_url, run_command, split_command
-from wcache.ledger.signed import default_path, make_checkpoint
+from wcache.ledger.signed_checkpoint import default_path, make_checkpoint
 from wcache.ledger.signing import PublicKey, SigningKey
 from wcache.ledger.store import Ledger, NewEvent
 from wcache.ledger.verify import TRUNCATION_NOTE, verify
@@ -396,6 +396,23 @@ def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(UsageError, match="no http or https URL") as caught:
         post_url(url, GOOD)
     assert "\n" not in caught.value.diagnostics()
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="a password in a URL") as caught:
+        post_url("https://me:secret@example.com/log", GOOD)
+    assert "secret" not in caught.value.diagnostics()
+
+
+def test_a_record_that_cannot_be_one_is_no_obstacle_to_looking(path: Path) -> None:
+    """Whoever may append may append this: it is a contradiction, and no traceback."""
+    fill(path, 3)
+    with Ledger.open(path) as ledger:
+        event = ev.CheckpointSigned(origin=ledger.origin, size=2, root="no root")
+        ledger.append_batch([(NewEvent(event=event),)])
+    assert found(path) == {"rewritten"}
+    with pytest.raises(LedgerCorrupt, match="rewritten"):
+        make_checkpoint(path, KEY)
 
 
 def test_nobody_there_is_one_line() -> None:
