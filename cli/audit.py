@@ -93,6 +93,8 @@ def _window(since: str | None, until: str | None, launch: str | None, limit: int
 @click.option("--launch", metavar="ID", help="Only this launch.")
 @_format
 def summary(since: str | None, until: str | None, launch: str | None, format_: str | None) -> None:
+    from wcache.ledger.coverage import in_words
+
     with _open() as ledger:
         found = ledger.summary(_window(since, until, launch))
 
@@ -104,6 +106,7 @@ def summary(since: str | None, until: str | None, launch: str | None, format_: s
             "ledger": found["ledger"],
             "origin": found["origin"],
             "events": f"{found['events']}, head {str(found['head'])[:16]}",
+            "covers": in_words(found["coverage"]),
             "gaps": "{count}: {merged} decisions merged later, {lost} known lost".format(**found["gaps"])
             if found["gaps"]["count"]
             else "none",
@@ -134,7 +137,8 @@ def _print_attaches(ledger: Audit, question: str, window: Window, columns: Seque
     note = ""
     if chosen_format() == "table":
         rows = list(rows)
-        note = _left_out(listing.total() - len(rows) if len(rows) == wanted else 0)
+        notes = (ledger.missing(window), _left_out(listing.total() - len(rows) if len(rows) == wanted else 0))
+        note = "\n".join(filter(None, notes))
     print_rows(rows, columns or ATTACH_COLUMNS, empty=empty, note=note)
 
 

@@ -1,7 +1,8 @@
-"""`wcache ledger upgrade | verify | backup`."""
+"""`wcache ledger upgrade | verify | backup`, and the way to its other commands."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,34 @@ from wcache.cli import table
 from wcache.cli.command import LazyGroup, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.progress import progress
-from wcache.core.model.errors import EXIT_FINDING, EXIT_OK
+from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from wcache.ledger.verify import Report
 
 
-@click.group("ledger", cls=LazyGroup, help="Upgrade, verify or back up the ledger.")
+COMMANDS = {
+    "restore": ("wcache.cli.retention:restore", "Verify the backup FILE and make a copy of it the ledger."),
+    "segment": ("wcache.cli.retention:segment", "Close segments of the ledger, and drop old ones."),
+    "redact": ("wcache.cli.retention:redact", "Remove the words of events for ever: paths, names, reasons, messages."),
+    "key": ("wcache.cli.ledger_signed:key", "Make or show the key that signs checkpoints of the ledger."),
+    "checkpoint": ("wcache.cli.ledger_signed:checkpoint", "Sign what the ledger says now, for those who will check it later."),
+    "proof": (
+        "wcache.cli.ledger_proof:proof",
+        "Prove that an event is in the ledger, or that the ledger only grew, to somebody who has neither.",
+    ),
+    "export": (
+        "wcache.cli.ledger_signed:export",
+        "Write the ledger to FILE as JSON lines, with everything that is needed to check it without wcache.",
+    ),
+    "verifier": (
+        "wcache.cli.ledger_signed:verifier",
+        "Print a program that checks an export against a signed checkpoint, and needs nothing but Python 3.8.",
+    ),
+}
+
+
+@click.group("ledger", cls=LazyGroup, help="Upgrade, verify, back up, sign, export or shorten the ledger.", lazy=COMMANDS)
 def ledger() -> None:
     pass
 
@@ -37,19 +59,28 @@ def upgrade() -> None:
 
 VERIFY_HELP = """Rebuild the ledger's chain, state and projections, and report every problem by seq and class.
 
-Exits with 1 when there are problems. Rows removed at the very end, or a whole file written anew, cannot be seen without a signed
-checkpoint.
+Exits with 1 when there are problems. Rows removed at the very end, or a whole file written anew, can only be seen against a signed
+checkpoint that lay elsewhere: give those that you kept with --checkpoint, and whose signature counts with --public-key.
 
 """
 
 
-@ledger.command("verify", help=VERIFY_HELP + example("wcache ledger verify --json"))
-def verify() -> int:
+@ledger.command("verify", help=VERIFY_HELP + example("wcache ledger verify --checkpoint posted.checkpoint --public-key signer.pub"))
+@click.option(
+    "--checkpoint", "notes", multiple=True, metavar="FILE", type=click.Path(path_type=Path), help="A signed checkpoint; may be repeated."
+)
+@click.option("--public-key", "keys", multiple=True, metavar="KEY", help="Whose signature counts: name+id+base64, or a file with it.")
+def verify(notes: Sequence[Path], keys: Sequence[str]) -> int:
+    from wcache.ledger.against import Given
+    from wcache.ledger.signing import read_public_key
     from wcache.ledger.verify import verify as examine
 
+    if keys and not notes:
+        raise UsageError("a public key is for signed checkpoints", remedy="give --checkpoint too")
     path = current_app().settings().ledger
+    given = Given.read(notes, [read_public_key(item) for item in keys])
     with progress("verify", unit="events") as update:
-        report = examine(path, update)
+        report = examine(path, update, given)
     return _print_report(report, {"ledger": str(path)})
 
 

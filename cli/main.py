@@ -30,7 +30,7 @@ COMMANDS = {
     "drill": ("wcache.cli.drill:drill", "Start a server with, without and against the cache, and judge it."),
     "trust": ("wcache.cli.trust:trust", "Grant, revoke or list an operator's trust."),
     "audit": ("wcache.cli.audit:audit", "Ask the ledger what happened, and prove it."),
-    "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify or back up the ledger."),
+    "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify, back up, sign, export or shorten the ledger."),
     "doctor": ("wcache.cli.doctor:doctor", "Check this machine for what wcache needs."),
 }
 

@@ -108,7 +108,7 @@ def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int,
         rows = reader.rows(first_seq, last_seq, found.problems)
         while chunk := list(islice(rows, CHUNK_ROWS)):
             checked.check(chunk)
-            attaches.take(chunk)
+            attaches.take(map(reader.past.kept, chunk) if reader.past.bodies else chunk)
     found.last_seq, found.last_chain = checked.seq, checked.link
     streams = attaches.streams.values()
     found.continued = [PREFIX + stream.key for stream in streams if stream.partial]

@@ -7,7 +7,7 @@ before anything else.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from sqlalchemy import Table
@@ -15,6 +15,7 @@ from sqlalchemy import Table
 from wcache.core.model import events as ev
 from wcache.core.model.errors import WcacheError
 from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.machines import StreamState
 from wcache.ledger import schema
 from wcache.ledger.comparison import Key, compare_table
 from wcache.ledger.problem import Difference, Problem
@@ -24,6 +25,7 @@ from wcache.ledger.projection import (
     fingerprint_row,
     grant_row,
     instance_row,
+    is_evidence,
     residency_row,
     sightings_loaded,
     sightings_recorded,
@@ -38,11 +40,12 @@ _TABLES = (schema.residency, schema.fingerprint, schema.sighting, schema.trust, 
 class Context:
     """Streams that are no attaches, fed event by event in seq order. `timeline` says where each residency stood when."""
 
-    def __init__(self, report: Callable[[Problem], None]) -> None:
+    def __init__(self, report: Callable[[Problem], None], versions: Mapping[str, int]) -> None:
+        """`versions`: streams that began in a part of the ledger that was dropped and of which nothing was carried."""
         self.timeline: dict[str, tuple[list[int], list[str]]] = {}
         self.redactions: set[int] = set()
         self._report = report
-        self._streams = Streams()
+        self._streams = Streams({name: (version, StreamState()) for name, version in versions.items()})
         self._rows: dict[str, dict[Key, Row]] = {table.name: {} for table in _TABLES}
 
     def feed(self, item: StoredEvent) -> None:
@@ -72,7 +75,7 @@ class Context:
             if not states or states[-1] != state:
                 seqs.append(item.seq)
                 states.append(state)
-        elif kind == "fingerprint" and isinstance(event, ev.FingerprintRecorded):
+        elif kind == "fingerprint" and is_evidence(event):
             self._rows["fingerprint"].setdefault((key,), fingerprint_row(item, event))
             self._sight(sightings_recorded(item, event))
         elif kind == "trust":

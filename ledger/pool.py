@@ -21,6 +21,7 @@ import msgspec
 from wcache.ledger.block import Found, examine, settle
 from wcache.ledger.chain import Chain
 from wcache.ledger.reader import Reader
+from wcache.ledger.segments import Past
 
 MAX_HELPERS = 8
 _LENGTH_BYTES = 8
@@ -34,6 +35,7 @@ class Share(msgspec.Struct, tag=True, frozen=True):
     """What every block needs."""
 
     origin: str
+    past: Past
     residencies: dict[str, tuple[list[int], list[str]]]
 
 
@@ -44,6 +46,8 @@ class File(msgspec.Struct, tag=True, frozen=True):
 
 
 class Block(msgspec.Struct, tag=True, frozen=True):
+    """Rows in [first_seq, last_seq], all chained under one origin."""
+
     first_seq: int
     last_seq: int
 
@@ -66,17 +70,19 @@ class Examiner:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._shared: tuple[Chain, dict[str, tuple[list[int], list[str]]]] | None = None
+        self._shared: Share | None = None
 
     def share(self, shared: Share) -> None:
-        self._shared = Chain(shared.origin), shared.residencies
+        self._shared = shared
+        self._reader.past = shared.past
 
     def do(self, part: Part) -> Found:
         if isinstance(part, File):
             return Found(problems=self._reader.integrity(part.table))
         assert self._shared is not None  # noqa: S101
-        chain, residencies = self._shared
+        residencies = self._shared.residencies
         if isinstance(part, Block):
+            chain = Chain(self._shared.past.origin_at(part.last_seq, self._shared.origin))
             return examine(self._reader, chain, residencies, part.first_seq, part.last_seq)
         return settle(self._reader, residencies, part.streams)
 

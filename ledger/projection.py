@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 from sqlalchemy import Table
@@ -17,7 +17,7 @@ from wcache.core.model import events as ev
 from wcache.core.model.evidence import Fingerprint, known_of
 from wcache.core.model.machines import AttachView, StreamState
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Tier
+from wcache.core.model.vocabulary import REDACTED, Tier
 from wcache.ledger import schema
 
 Row = dict[str, Any]
@@ -194,6 +194,11 @@ def _names(identity: ev.Identity) -> list[str]:
     return list(dict.fromkeys(name for name in (identity.spelling, identity.root, identity.repo) if name))
 
 
+def is_evidence(event: ev.Event) -> TypeGuard[ev.FingerprintRecorded]:
+    """A redacted fingerprint is none any more: the next look at those files takes it anew."""
+    return isinstance(event, ev.FingerprintRecorded) and event.spelling != REDACTED
+
+
 def fingerprint_row(item: Accepted, event: ev.FingerprintRecorded) -> Row:
     evidence = event.evidence
     location = evidence.location
@@ -294,7 +299,7 @@ def project(db: sqlite3.Connection, accepted: Sequence[Accepted]) -> None:
         kind, _, key = item.stream.partition("/")
         by_kind.setdefault(kind, []).append((key, item))
 
-    recorded = [(item, item.event) for _, item in by_kind.get("fingerprint", ()) if isinstance(item.event, ev.FingerprintRecorded)]
+    recorded = [(item, item.event) for _, item in by_kind.get("fingerprint", ()) if is_evidence(item.event)]
     sightings = [row for item, event in recorded for row in sightings_recorded(item, event)]
     _write(db, _FINGERPRINT, [fingerprint_row(item, event) for item, event in recorded])
 

@@ -14,6 +14,7 @@ from wcache.ledger.attaches import PREFIX
 from wcache.ledger.chain import Chain
 from wcache.ledger.database import connect_reader, driver, meaning
 from wcache.ledger.problem import Problem
+from wcache.ledger.segments import Past
 from wcache.ledger.stored import EVENT_COLUMNS
 
 SKIP_ROWS = 2_000  # how far to look for the next readable row behind a damaged page
@@ -31,6 +32,7 @@ class Reader:
     def __init__(self, path: Path) -> None:
         """Raises as `connect_reader`."""
         self.path = path
+        self.past = Past()
         self._engine = connect_reader(path)
         self.connection: Connection = self._engine.connect()
         self.db: sqlite3.Connection = driver(self.connection)
@@ -68,20 +70,24 @@ class Reader:
 
     def integrity(self, table: str | None = None) -> list[Problem]:
         """SQLite's own findings about a table and its indexes, or the whole file."""
+        # With views in it, the check of the whole file passes over the list of free pages (SQLite 3.40); that of the schema does not.
+        checks = [f"({table})"] if table else ["", "(sqlite_schema)"]
         try:
-            lines = [str(row[0]) for row in self.db.execute(f"PRAGMA integrity_check{f'({table})' if table else ''}")]
+            lines = list(dict.fromkeys(str(row[0]) for which in checks for row in self.db.execute(f"PRAGMA integrity_check{which}")))
         except sqlite3.Error as error:
             lines = [meaning(error, self.path).what]
         return [Problem(None, "file", line.replace("\n", " ")) for line in lines if line != "ok"]
 
     def before(self, seq: int, chain: Chain) -> tuple[int, bytes | None, int]:
-        """Seq, chain hash and `recorded_ns` of the row before `seq`; the hash is None where that cannot be read."""
+        """Seq, chain hash and `recorded_ns` of what is before `seq`; the hash is None where that cannot be read."""
         try:
             sql = "SELECT seq, chain, recorded_ns FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
             row = self.db.execute(sql, (seq,)).fetchone()
         except sqlite3.Error:
             return seq - 1, None, 0
-        return (0, chain.genesis, 0) if row is None else (row[0], row[1], row[2])
+        if row is None:
+            return self.past.last_seq, self.past.last_chain or chain.genesis, 0
+        return row[0], row[1], row[2]
 
     def rows(self, first_seq: int, last_seq: int, problems: list[Problem], where: str = "1") -> Iterator[tuple[Any, ...]]:
         """Rows in [first_seq, last_seq] in seq order: EVENT_COLUMNS, salt, payload_hash, chain. What cannot be read is a problem."""
@@ -91,6 +97,8 @@ class Reader:
             sql = f"SELECT {_COLUMNS} FROM event {plan} WHERE seq BETWEEN ? AND ? AND {where} ORDER BY seq"  # noqa: S608
             try:
                 for row in self.db.execute(sql, (following, last_seq)):
+                    if row[0] < following:  # a damaged page that counts more cells than it has: it would never end
+                        raise sqlite3.DatabaseError("rows out of order")
                     yield row
                     following = row[0] + 1
                 return
@@ -120,12 +128,13 @@ class Reader:
             row: tuple[Any, ...] | None = self.db.execute(f"SELECT {_COLUMNS} FROM event WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
         except sqlite3.Error:
             return None
-        return row
+        return row if row is not None and row[0] == seq else None
 
     def _is_among(self, seq: int, where: str) -> bool:
         return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {where}", (seq,)).fetchone() is not None  # noqa: S608
 
     def stream(self, name: str) -> list[tuple[Any, ...]]:
-        """EVENT_COLUMNS of one stream in seq order."""
+        """EVENT_COLUMNS of one stream in seq order, within `as_bytes`: what was carried of it, then its rows, redacted ones as they were
+        kept."""
         sql = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream = ? ORDER BY seq"  # noqa: S608
-        return self.db.execute(sql, (name,)).fetchall()
+        return [*self.past.carried.get(name, ()), *map(self.past.kept, self.db.execute(sql, (name,)).fetchall())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from wcache.ledger.database import translated
 from wcache.ledger.pool import Block, Examiner, File, Part, Settle, Share
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, OTHERS, Reader
+from wcache.ledger.segments import History, carried_row, read_history, readable
 from wcache.ledger.store import Ledger
 from wcache.ledger.stored import read_origin, stored_event
 
@@ -37,20 +39,21 @@ class Runner(Protocol):
 
 
 class Whole(msgspec.Struct):
-    """What all events of a snapshot say. `differences` are those of every projection; none are told where events are redacted, because
-    these take part in no projection. `unexplained` are redacted events that no `payload.redacted` names."""
+    """What all events of a snapshot say. `differences` are those of every projection; none are told where events are redacted and
+    nothing of them was kept, because these take part in no projection. `unexplained`: redacted events that no `payload.redacted` names."""
 
     found: Found
     differences: list[Difference]
     unexplained: list[int]
 
 
-def examine_all(reader: Reader, origin: str, runner: Runner, progress: Progress | None = None, *, file: Sequence[File] = ()) -> Whole:
+def examine_all(reader: Reader, history: History, runner: Runner, progress: Progress | None = None, *, file: Sequence[File] = ()) -> Whole:
     """Checks and replays every event that `reader` sees; the parts of `file` are done beside it."""
     whole = Found(problems=[], differences=[], continued=[], redacted=[], policies={}, contradictions=[])
-    total, blocks = _blocks(reader)
-    context = read_context(reader, whole.problems.append)
-    runner.share(Share(origin, context.timeline))
+    reader.past = history.past()
+    total, blocks = _blocks(reader, history)
+    context = read_context(reader, history, whole.problems.append)
+    runner.share(Share(history.origin, reader.past, context.timeline))
     results: dict[int, Found] = {}
     done = 0
     for place, found in runner.results([*file, *blocks]):
@@ -60,39 +63,45 @@ def examine_all(reader: Reader, origin: str, runner: Runner, progress: Progress 
             progress(done, total)
     for place in sorted(results):
         _merge(whole, results[place])
-    names = _unsettled(whole)
+    names = sorted({*_unsettled(whole), *reader.past.carried})
+    whole.started += len(reader.past.carried)
     whole.differences = [item for item in whole.differences if _stream(item) not in names]
     parts = [Settle(names[at : at + SETTLE_STREAMS]) for at in range(0, len(names), SETTLE_STREAMS)]
     for _, found in runner.results(parts):
         _merge(whole, found)
     whole.problems = list(dict.fromkeys(whole.problems))  # what a settled attach did in its first block was told there too
+    whole.redacted = [seq for seq in whole.redacted if seq not in reader.past.bodies]
     differences = [] if whole.redacted else _in_order([*whole.differences, *_compare_rest(reader, context, whole)])
     return Whole(whole, differences, [seq for seq in whole.redacted if seq not in context.redactions])
 
 
-def _blocks(reader: Reader) -> tuple[int, list[Block]]:
-    """The number of events, and the blocks that hold them all: of equal width in seq, so that a forged one cannot make many."""
+def _blocks(reader: Reader, history: History) -> tuple[int, list[Block]]:
+    """The number of events, and the blocks that hold them all: of equal width in seq, so that a forged one cannot make many, and cut
+    where another origin begins."""
     count, last = reader.size()
+    before = history.first_seq - 1
     number = max(1, -(-count // BLOCK_EVENTS))
-    width = max(1, -(-last // number))
-    starts = [FIRST_SEQ, *(width * n + 1 for n in range(1, number))]
+    width = max(1, -(-(last - before) // number))
+    starts = [FIRST_SEQ, *sorted({before + width * n + 1 for n in range(1, number)} | {seq for seq, _ in history.origins})]
     return count, [Block(start, following - 1) for start, following in zip(starts, [*starts[1:], LAST_SEQ + 1], strict=True)]
 
 
-def read_context(reader: Reader, report: Callable[[Problem], None]) -> Context:
+def read_context(reader: Reader, history: History, report: Callable[[Problem], None]) -> Context:
     """The streams that are no attaches, replayed. Rows that cannot be read are told by the block that they lie in."""
-    context = Context(report)
-    versions: dict[str, int] = {}
-    for row in reader.rows(FIRST_SEQ, LAST_SEQ, [], OTHERS):
+    context = Context(report, history.versions)
+    versions = dict(history.versions)
+    bodies = history.bodies()
+    carried = (carried_row(item) for item in history.carried if not item.stream.startswith(PREFIX))
+    for row in chain(carried, reader.rows(FIRST_SEQ, LAST_SEQ, [], OTHERS)):
         seq, stream, version = row[:3]
         expected = versions.get(stream, 0) + 1
         if version != expected:
             report(Problem(seq, "version", f"{stream} has version {version} where {expected} belongs"))
         versions[stream] = version
-        if row[9] is None:
+        if row[9] is None and seq not in bodies:
             continue
         try:
-            item = stored_event(row[:10])
+            item = stored_event(readable(row[:10], bodies))
         except LedgerCorrupt as error:
             report(Problem(seq, "decode", error.what))
             continue
@@ -129,7 +138,7 @@ def _unsettled(whole: Found) -> list[str]:
 
 
 def _stream(item: Difference) -> str:
-    return PREFIX + item.key if item.table == "attach" else item.key
+    return f"{PREFIX}{item.key}" if item.table == "attach" else item.key
 
 
 def _compare_rest(reader: Reader, context: Context, whole: Found) -> list[Difference]:
@@ -141,7 +150,7 @@ def _compare_rest(reader: Reader, context: Context, whole: Found) -> list[Differ
     attaches = f"stream LIKE '{PREFIX}%'"
     if db.execute(f"SELECT count(*) FROM stream WHERE {attaches}").fetchone()[0] != whole.started:  # noqa: S608
         orphans = f"SELECT stream FROM stream s WHERE {attaches} AND NOT EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream)"  # noqa: S608
-        found += [Difference("stream", name, "extra") for (name,) in db.execute(orphans)]
+        found += [Difference("stream", name, "extra") for (name,) in db.execute(orphans) if name not in reader.past.carried]
     return found
 
 
@@ -150,7 +159,7 @@ def _in_order(differences: Iterable[Difference]) -> list[Difference]:
     by_table: dict[str, list[Difference]] = {table.name: [] for table in schema.PROJECTIONS}
     for item in differences:
         by_table[item.table].append(item)
-    return [item for found in by_table.values() for item in sorted(set(found), key=lambda item: item.key)[:MAX_DIFFERENCES]]
+    return [item for found in by_table.values() for item in sorted(set(found), key=lambda item: str(item.key))[:MAX_DIFFERENCES]]
 
 
 def replay(ledger: Ledger | Path | str) -> list[Difference]:
@@ -163,7 +172,8 @@ def replay(ledger: Ledger | Path | str) -> list[Difference]:
     try:
         with translated(path):
             reader.begin()
-            whole = examine_all(reader, read_origin(reader.connection, path), Examiner(reader))
+            history = read_history(reader.db, read_origin(reader.connection, path))
+            whole = examine_all(reader, history, Examiner(reader))
     finally:
         reader.close()
     for problem in whole.found.problems:

@@ -6,19 +6,21 @@ rewritten from some point on; only a signed checkpoint that lies elsewhere does.
 
 from __future__ import annotations
 
-import sqlite3
+from functools import cache
 from pathlib import Path
 
 import msgspec
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError
 
-from wcache.core.model.errors import LedgerError, NotFound, WcacheError
-from wcache.ledger.database import meaning
+from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, WcacheError
+from wcache.ledger.against import Given, hold
+from wcache.ledger.continuity import check_segments, remarks
+from wcache.ledger.database import UNREADABLE, meaning
 from wcache.ledger.pool import BrokenPool, Examiner, File, Pool, helpers
 from wcache.ledger.problem import Problem
 from wcache.ledger.reader import Reader
 from wcache.ledger.replay import Progress, Whole, examine_all
+from wcache.ledger.segments import History, read_history, whole_history
 from wcache.ledger.stored import read_origin
 from wcache.ledger.upgrade import create, require_current
 
@@ -49,13 +51,15 @@ class Report(msgspec.Struct, kw_only=True):
         self.problems.append(Problem(seq, cls, text))
 
 
-def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
-    """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot.
+def verify(ledger_path: Path | str, progress: Progress | None = None, given: Given | None = None) -> Report:
+    """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot, and that it is
+    what was signed in the checkpoints that are `given`, and in those that it recorded.
 
     `progress` is called with (events done, events in all). Damage is reported, never raised; NotFound and LedgerUnavailable are raised.
     """
     path = Path(ledger_path).absolute()
-    report = Report(path=str(path), problems=[], notes=[TRUNCATION_NOTE])
+    given = given or Given()
+    report = Report(path=str(path), problems=[], notes=[] if given.checkpoints else [TRUNCATION_NOTE])
     try:
         reader = Reader(path)
     except NotFound:
@@ -66,8 +70,8 @@ def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
         report.add(None, "file", error.what)
         return report
     try:
-        _verify(reader, report, progress)
-    except (DBAPIError, sqlite3.Error) as error:
+        _verify(reader, report, progress, given)
+    except UNREADABLE as error:
         report.add(None, "file", meaning(error, path).what)
     finally:
         reader.close()
@@ -75,18 +79,21 @@ def verify(ledger_path: Path | str, progress: Progress | None = None) -> Report:
     return report
 
 
-def _verify(reader: Reader, report: Report, progress: Progress | None) -> None:
+def _verify(reader: Reader, report: Report, progress: Progress | None, given: Given) -> None:
     reader.connection.begin()
     try:
         require_current(reader.connection, reader.path)
         report.origin = read_origin(reader.connection, reader.path)
-        bytes.fromhex(report.origin)
-    except (WcacheError, DBAPIError, ValueError) as error:
+        if bytes.fromhex(report.origin).hex() != report.origin:
+            raise ValueError(f"the origin {report.origin} is not spelt in lower case")
+    except (WcacheError, *UNREADABLE, ValueError) as error:
         report.problems += reader.integrity()
-        report.add(None, "schema", meaning(error, reader.path).what if isinstance(error, DBAPIError) else str(error))
+        report.add(None, "schema", meaning(error, reader.path).what if isinstance(error, UNREADABLE) else str(error))
         return
     _check_schema(reader.connection, report)
-    whole = _examine(reader, report.origin, progress)
+    history = _history(reader, report)
+    report.notes += remarks(history)
+    whole = _examine(reader, history, progress)
     found = whole.found
     report.problems = [
         *(item for item in found.problems if item.seq is None),
@@ -102,11 +109,26 @@ def _verify(reader: Reader, report: Report, progress: Progress | None) -> None:
         report.notes.append(f"the clock went back {count} times, first at seq {first}: order is by seq")
     if found.redacted:
         report.notes.append(f"{len(found.redacted)} events are redacted, so projections were not compared")
+    hold(reader.db, reader.path, report.origin, given, report.add, report.notes)
     for difference in whole.differences:
         report.add(None, "projection", f"{difference.table} {difference.key}: {difference.why}")
 
 
-def _examine(reader: Reader, origin: str, progress: Progress | None) -> Whole:
+def _history(reader: Reader, report: Report) -> History:
+    """What the ledger says of its own segments, which is looked at too. Where that makes no sense it is read as if nothing were gone."""
+    try:
+        history = read_history(reader.db, report.origin)
+        for seq, text in check_segments(reader.db, history):
+            report.add(seq, "segment", text)
+        return history
+    except LedgerCorrupt as error:
+        report.add(None, "segment", error.what)
+    except UNREADABLE:
+        pass  # told by the check of the file
+    return whole_history(report.origin)
+
+
+def _examine(reader: Reader, history: History, progress: Progress | None) -> Whole:
     """With helpers where that is worth it; alone where they cannot be had."""
     count, _ = reader.size()
     number = helpers() if count >= POOL_EVENTS else 0
@@ -114,11 +136,11 @@ def _examine(reader: Reader, origin: str, progress: Progress | None) -> Whole:
         try:
             with Pool(reader.path, number) as pool:
                 if _see_the_same(reader, pool):
-                    return examine_all(reader, origin, pool, progress, file=(File(),))
+                    return examine_all(reader, history, pool, progress, file=(File(),))
         except (BrokenPool, OSError):
             pass
     reader.begin()
-    return examine_all(reader, origin, Examiner(reader), progress, file=(File(),))
+    return examine_all(reader, history, Examiner(reader), progress, file=(File(),))
 
 
 def _see_the_same(reader: Reader, pool: Pool) -> bool:
@@ -129,19 +151,24 @@ def _see_the_same(reader: Reader, pool: Pool) -> bool:
 
 def _check_schema(connection: Connection, report: Report) -> None:
     """The tables and above all the append-only triggers must be the ones that the migrations make."""
-    with create_engine("sqlite://").begin() as fresh:
-        create(fresh)
-        wanted = _objects(fresh)
-    held = _objects(connection)
+    wanted, held = _wanted(), _objects(connection)
     for name in sorted({*wanted, *held}):
         if name not in held:
             report.add(None, "schema", f"{name} is missing")
         elif name not in wanted:
             report.add(None, "schema", f"{name} does not belong to the ledger")
-        elif held[name] != wanted[name] and "alembic_version" not in name:
+        elif held[name] != wanted[name]:
             report.add(None, "schema", f"{name} was changed")
 
 
+@cache
+def _wanted() -> dict[str, str]:
+    with create_engine("sqlite://").begin() as fresh:
+        create(fresh)
+        return _objects(fresh)
+
+
 def _objects(connection: Connection) -> dict[str, str]:
-    rows = connection.exec_driver_sql("SELECT type || ' ' || name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {name: " ".join(sql.split()) for name, sql in rows}
+    place = "CASE type WHEN 'table' THEN '' WHEN 'index' THEN '' ELSE rootpage END"  # a page where there must be none
+    sql = f"SELECT type || ' ' || name, quote(sql) || quote(tbl_name) || typeof(type) || typeof(name) || {place} FROM sqlite_master"  # noqa: S608
+    return {str(name): " ".join(str(text).split()) for name, text in connection.exec_driver_sql(sql)}

@@ -159,6 +159,20 @@ class LedgerCorrupt(LedgerError):
     default_remedy = "run `wcache ledger verify`, then restore a backup"
 
 
+class SignatureInvalid(WcacheError):
+    """A signature is not the given key's over the given text, or no given key signed at all."""
+
+    code = "signature_invalid"
+    exit_code = EXIT_FINDING
+
+
+class PostFailed(WcacheError):
+    """A signed checkpoint was made and could not be handed to the URL or command that was given."""
+
+    code = "post_failed"
+    exit_code = EXIT_REFUSED
+
+
 class DaemonUnreachable(WcacheError):
     """No usable daemon; `reason` is one of the closed set of decision reasons."""
 

@@ -1,0 +1,162 @@
+"""Making signed checkpoints: looking first, signing after, and never anything that contradicts what was signed before.
+
+The note of the last checkpoint lies in a file, by default beside the ledger; each new one replaces it. Before a signature is made, the
+whole tree is computed from the rows that the ledger holds, and has to have the roots that the note and the newest `checkpoint.signed` say.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from wcache.core.model.errors import LedgerCorrupt, NotFound, UsageError
+from wcache.core.model.events import CheckpointSigned, decode_payload, stream_of
+from wcache.ledger.database import connect_reader, driver, translated
+from wcache.ledger.leaves import Progress, beginning, head_seq, roots
+from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex, sign_checkpoint
+from wcache.ledger.signing import SigningKey, sync_directory
+from wcache.ledger.store import Ledger
+from wcache.ledger.stored import read_origin
+from wcache.ledger.upgrade import require_current
+
+
+class Made(msgspec.Struct, frozen=True):
+    """`new` is False where nothing happened since the last one, which then still stands. `recorded_seq` is where the ledger says it."""
+
+    checkpoint: SignedCheckpoint
+    path: str
+    new: bool
+    previous_size: int | None = None
+    recorded_seq: int | None = None
+
+
+def default_path(ledger: Path) -> Path:
+    return ledger.with_name(ledger.name + ".checkpoint")
+
+
+def make_checkpoint(
+    ledger: Path | str, key: SigningKey, out: Path | str | None = None, *, record: bool = True, progress: Progress | None = None
+) -> Made:
+    """Signs the ledger as it is now, writes the note to `out` (durably, replacing the one before) and records `checkpoint.signed`.
+
+    Raises LedgerCorrupt, and signs nothing, where the ledger is not an extension of what was signed last, or a row is not the one that was
+    chained. With `record` unset the ledger is only read: for a copy of it, on the machine that has the key.
+    """
+    path = Path(ledger).absolute()
+    target = default_path(path) if out is None else Path(out).absolute()
+    held = _held(target, key)
+    reader = connect_reader(path)
+    try:
+        with translated(path):
+            with reader.begin() as connection:
+                require_current(connection, path)
+                origin = read_origin(connection, path)
+                db = driver(connection)
+            checkpoint, recorded_size = _sign(db, path, origin, key, held, target, progress)
+    finally:
+        reader.dispose()
+    if checkpoint is not held:
+        write_note(target, checkpoint.text)
+    # What was signed and could not be recorded, because of a crash or a busy ledger, is recorded by the next one.
+    seq = _record(path, checkpoint, origin, key) if record and recorded_size != checkpoint.size else None
+    return Made(checkpoint, str(target), checkpoint is not held, None if held is None else held.size, seq)
+
+
+def _held(target: Path, key: SigningKey) -> SignedCheckpoint | None:
+    """The last note. Of another key it may be, after a change of keys; a bad signature of this key it must not have."""
+    try:
+        held = read_checkpoint(target)
+    except NotFound:
+        return None
+    if _is_by(held, key):
+        held.signed_by([key.public], str(target))
+    return held
+
+
+def _is_by(checkpoint: SignedCheckpoint, key: SigningKey) -> bool:
+    return (key.name, key.public.id) in {(line.name, line.key_id) for line in checkpoint.signatures}
+
+
+def _sign(
+    db: sqlite3.Connection, path: Path, origin: str, key: SigningKey, held: SignedCheckpoint | None, target: Path, progress: Progress | None
+) -> tuple[SignedCheckpoint, int | None]:
+    """The checkpoint that stands now, and the size of the one that the ledger recorded last."""
+    size = head_seq(db)
+    recorded = _recorded(db)
+    signed = {} if recorded is None else {recorded.size: (root_from_hex(recorded.root), "the ledger itself recorded")}
+    begin, last = beginning(db, origin), size
+    if held is not None:
+        try:
+            end = begin.end_of(held.ledger)
+        except KeyError:
+            raise UsageError(
+                f"this is the checkpoint of another ledger ({held.origin})",
+                where=str(target),
+                remedy="keep it for audits of that one, and give another --out",
+            ) from None
+        last = size if end is None else min(size, end)
+        signed[held.size] = (held.root, f"{target} says")
+    if signed and max(signed) > last:
+        raise LedgerCorrupt(
+            f"it has {last} of the {max(signed)} events that were signed: its end was cut off, or it is an older copy; nothing was signed",
+            where=str(path),
+            detail="truncated",
+        )
+    found = roots(db, origin, {size, *signed}, path, chained=True, progress=progress)
+    for old, (root, says) in signed.items():
+        if old not in found and (held is None or old != held.size):
+            continue  # recorded after the events that it is about, which were dropped
+        if old not in found:
+            raise UsageError(
+                f"the events up to {old} were dropped, so that checkpoint cannot be compared with the ledger any more",
+                where=str(target),
+                remedy="keep it for audits, and give another --out",
+            )
+        if found[old] != root:
+            raise LedgerCorrupt(
+                f"its first {old} events are not those that {says} were signed: rewritten; nothing was signed",
+                where=str(path),
+                detail="rewritten",
+            )
+    newer = "SELECT 1 FROM event WHERE seq > ? AND type <> 'checkpoint.signed' LIMIT 1"
+    if held is not None and held.ledger == origin and _is_by(held, key) and db.execute(newer, (held.size,)).fetchone() is None:
+        return held, recorded.size if recorded else None
+    return sign_checkpoint(key, origin, size, found[size]), recorded.size if recorded else None
+
+
+def _recorded(db: sqlite3.Connection) -> CheckpointSigned | None:
+    sql = "SELECT schema, payload FROM event WHERE stream = 'ledger' AND type = ? AND payload IS NOT NULL ORDER BY version DESC LIMIT 1"
+    row = db.execute(sql, (CheckpointSigned.type,)).fetchone()
+    event = None if row is None else decode_payload(CheckpointSigned.type, *row)
+    return event if isinstance(event, CheckpointSigned) else None
+
+
+def _record(path: Path, checkpoint: SignedCheckpoint, origin: str, key: SigningKey) -> int:
+    event = CheckpointSigned(origin=origin, size=checkpoint.size, root=checkpoint.root.hex(), key=key.public.text)
+    with Ledger.open(path, create=False) as ledger:
+        return ledger.append(stream_of(event), None, secrets.token_hex(16), event)
+
+
+def write_note(target: Path, text: str) -> None:
+    """Replaces the file by the whole new text, durably, or leaves it as it was. Raises UsageError where it cannot be written."""
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.rename(target)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+        sync_directory(target.parent)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {os.strerror(error.errno or 0)}", where=str(target), remedy="give another --out") from error
