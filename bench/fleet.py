@@ -145,7 +145,9 @@ class _Model:
             tier=tier, algorithm="wcache/weights/1" if content else f"wcache/{tier}/1",
             digest=self.weights if content else _digest(self.location.root, tier.value), location=self.location, table_digest=self.table,
             coverage=Coverage(
-                read_bytes, self.bytes, samples=256 if tier is Tier.SAMPLED else 0, files_opened=self.shards, read_bytes=read_bytes
+                read_bytes, self.bytes, samples=256 if tier is Tier.SAMPLED else 0, files_opened=self.shards, read_bytes=read_bytes,
+                chance_4k=read_bytes / self.bytes if tier is Tier.SAMPLED else 0.0, reads=self.shards, stats=self.shards + 1,
+                seconds=read_bytes / 2e9,
             ),
             weights_digest=self.weights if content else None, seed_id="s-1" if tier is Tier.SAMPLED else None, pinnable=content,
         )  # fmt: skip

@@ -11,8 +11,8 @@ import msgspec
 import sqlalchemy as sa
 
 from wcache.core.model.errors import NotFound, UsageError
-from wcache.core.model.events import Event, decode_payload
-from wcache.core.model.evidence import Fingerprint, Grant
+from wcache.core.model.events import Event, Identity, decode_payload
+from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import UNFINISHED
 from wcache.core.model.vocabulary import Outcome, Proof, Tier
 from wcache.ledger import schema
@@ -24,6 +24,9 @@ from wcache.ledger.stored import StoredEvent
 from wcache.ledger.upgrade import require_current
 
 __all__ = ["ATTACH_COLUMNS", "WEAK_TIERS", "Audit", "AuditEvent", "Window"]
+
+NEAR_RESIDENCIES = 100
+"""So many of the newest are looked at to decide again what was decided; a daemon holds far fewer at a time."""
 
 _A = schema.attach.c
 _R = schema.residency.c
@@ -343,6 +346,31 @@ class Audit:
         """Also one that was taken back."""
         body = self.scalar(sa.select(schema.trust.c.body).where(schema.trust.c.grant == grant))
         return None if body is None else msgspec.json.decode(body, type=Grant)
+
+    # --- what was known at a decision ---------------------------------------------------------------------------------------
+
+    def grants_at(self, seq: int) -> tuple[Grant, ...]:
+        """Grants that had been given by `seq` and were not revoked then; expired ones are among them."""
+        _T = schema.trust.c
+        there = sa.select(_T.body).where(_T.seq <= seq, _T.revoked_seq.is_(None) | (_T.revoked_seq > seq)).order_by(_T.seq)
+        return tuple(msgspec.json.decode(row["body"], type=Grant) for row in self.rows(there))
+
+    def contradictions(self, *, before_seq: int | None = None, after_seq: int = 0) -> tuple[Contradiction, ...]:
+        """Refutations recorded before or after a seq, oldest first."""
+        _C = schema.contradiction.c
+        found = sa.select(schema.contradiction).where(_C.seq > after_seq).order_by(_C.seq)
+        rows = self.rows(found if before_seq is None else found.where(_C.seq < before_seq))
+        return tuple(
+            Contradiction(row["asked_key"], row["weights_digest"], tuple(msgspec.json.decode(row["spellings"])), row["seq"]) for row in rows
+        )
+
+    def residencies_near(self, seq: int, moment_ns: int, asked: Identity) -> list[str]:
+        """Residencies that a decision at `seq` may have looked at: those that lived then, and all that were ever of the checkpoint."""
+        alive = _R.ended_ns.is_(None) | (_R.ended_ns >= moment_ns)
+        alike = (_R.checkpoint == asked.spelling) | (_R.root == asked.root) | (_R.table_digest == asked.table_digest)
+        first = sa.select(sa.func.min(_E.seq)).where(_E.stream == sa.literal("residency/") + _R.residency).scalar_subquery()
+        statement = sa.select(_R.residency).where(alive | alike, first <= seq).order_by(_R.seq.desc()).limit(NEAR_RESIDENCIES)
+        return [row["residency"] for row in reversed(self.rows(statement))]
 
 
 def _audit_event(item: StoredEvent) -> AuditEvent:
