@@ -25,7 +25,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="programs of this folder, without .py (default: all)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    names = args.names or sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in ("run", "places", "gpu_places", "gpu_engine"))
+    names = args.names or sorted(
+        path.stem for path in BENCH.glob("*.py") if path.stem not in ("run", "places", "fleet", "simulate", "gpu_places", "gpu_engine")
+    )
     rows: list[dict[str, Any]] = []
     failed = 0
     for name in names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +11,7 @@ import msgspec
 
 from wcache.cli import table
 from wcache.cli.command import LazyGroup, current_app, example
-from wcache.cli.output import FORMATS, print_document, print_rows
+from wcache.cli.output import FORMATS, chosen_format, print_document, print_rows
 from wcache.cli.progress import progress
 from wcache.cli.text import escape, size
 from wcache.cli.trust import print_grants
@@ -19,6 +19,12 @@ from wcache.core.model.errors import EXIT_FINDING, EXIT_OK
 
 if TYPE_CHECKING:
     from wcache.ledger.audit import Audit, Window
+
+TABLE_ROWS = 100  # more than that nobody reads in a terminal; what is left out is said
+
+HIT_COLUMNS = (
+    "seq", "time", "launch", "rank", "engine", "checkpoint", "tier", "asked_digest", "served_digest", "mode", "proof",
+)  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,9 +52,14 @@ def _format(command: F) -> F:
     return option(command)
 
 
+def _limit(command: F) -> F:
+    text = f"Only the last N; 0 is all. A table shows {TABLE_ROWS} unless told."
+    return click.option("--limit", type=click.IntRange(min=0), metavar="N", help=text)(command)
+
+
 def _window_options(command: F) -> F:
     for option in (
-        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the last N."),
+        _limit,
         click.option("--launch", metavar="ID", help="Only this launch (an id, or its beginning)."),
         click.option("--until", metavar="TIME", help="Decided before."),
         click.option("--since", metavar="TIME", help="Decided at or after."),
@@ -116,11 +127,23 @@ def summary(since: str | None, until: str | None, launch: str | None, format_: s
     print_document(found, text)
 
 
-def _print_attaches(rows: list[dict[str, Any]], empty: str, extra: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> None:
+def _print_attaches(ledger: Audit, question: str, window: Window, columns: Sequence[str], *, empty: str) -> None:
+    """The answer, as it is read; a table of the last ones only, with how many there are before them."""
     from wcache.ledger.audit import ATTACH_COLUMNS
 
-    columns = tuple(name for name in (*ATTACH_COLUMNS, *extra) if name not in without)
-    print_rows(rows, columns, empty=empty)
+    wanted = TABLE_ROWS if window.limit is None and chosen_format() == "table" else window.limit
+    listing = ledger.listing(question, msgspec.structs.replace(window, limit=wanted or None))
+    rows: Iterable[dict[str, Any]] = listing.rows(raw=True)
+    note = ""
+    if chosen_format() == "table":
+        rows = list(rows)
+        notes = (ledger.missing(window), _left_out(listing.total() - len(rows) if len(rows) == wanted else 0))
+        note = "\n".join(filter(None, notes))
+    print_rows(rows, columns or ATTACH_COLUMNS, empty=empty, note=note)
+
+
+def _left_out(number: int) -> str:
+    return f"{number} before these are not shown: --limit 0 shows all, --since and --until narrow it down." if number else ""
 
 
 @audit.command(
@@ -130,7 +153,7 @@ def _print_attaches(rows: list[dict[str, Any]], empty: str, extra: tuple[str, ..
 @_format
 def attaches(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> None:
     with _open() as ledger:
-        _print_attaches(ledger.attaches(_window(since, until, launch, limit)), "No attach was recorded.")
+        _print_attaches(ledger, "attaches", _window(since, until, launch, limit), (), empty="No attach was recorded.")
 
 
 LAUNCH_HELP = """How one launch went: how many of its ranks have their weights from the daemon, and why not the others.
@@ -159,13 +182,12 @@ FALLBACK_HELP = "Attaches that were not mapped, and why: fallbacks to disk with 
 @_window_options
 @_format
 def fallbacks(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> None:
-    with _open() as ledger:
-        rows = ledger.fallbacks(_window(since, until, launch, limit))
     columns = (
         "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "detail",
         "fallback_bytes", "fallback_s", "idle_bytes",
     )  # fmt: skip
-    print_rows(rows, columns, empty="Every attach was mapped.")
+    with _open() as ledger:
+        _print_attaches(ledger, "fallbacks", _window(since, until, launch, limit), columns, empty="Every attach was mapped.")
 
 
 @audit.command("hits", help="Hits, with their tier and proof.\n\n" + example("wcache audit hits --unproven"))
@@ -173,9 +195,9 @@ def fallbacks(since: str | None, until: str | None, launch: str | None, limit: i
 @_window_options
 @_format
 def hits(since: str | None, until: str | None, launch: str | None, limit: int | None, unproven: bool, format_: str | None) -> None:
+    question, empty = ("unproven hits", "No unproven hit below pinned.") if unproven else ("hits", "No hit was recorded.")
     with _open() as ledger:
-        rows = ledger.hits(_window(since, until, launch, limit), unproven=unproven)
-    _print_attaches(rows, "No unproven hit below pinned." if unproven else "No hit was recorded.", without=("decision", "reason"))
+        _print_attaches(ledger, question, _window(since, until, launch, limit), HIT_COLUMNS, empty=empty)
 
 
 WRONG_HELP = """Hits that served other weights than were asked for, as far as that is known.
@@ -194,11 +216,12 @@ WRONG_HELP = """Hits that served other weights than were asked for, as far as th
 @_format
 def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> int:
     with _open() as ledger:
-        rows = ledger.wrong_hits(_window(since, until, launch, limit))
+        window = _window(since, until, launch, limit)
         waiting = ledger.unproven_count()
-    hint = f"No wrong hit is known; {waiting} hits below pinned are unproven (wcache audit prove)." if waiting else "No wrong hit is known."
-    _print_attaches(rows, hint, without=("decision", "reason"))
-    return EXIT_FINDING if rows else EXIT_OK
+        hint = f"; {waiting} hits below pinned are unproven (wcache audit prove)" if waiting else ""
+        _print_attaches(ledger, "wrong hits", window, HIT_COLUMNS, empty=f"No wrong hit is known{hint}.")
+        found = ledger.listing("wrong hits", window).total()
+    return EXIT_FINDING if found else EXIT_OK
 
 
 @audit.command("trust", help="Every grant, its state, and how many hits rest on it.\n\n" + example("wcache audit trust"))
@@ -214,21 +237,27 @@ TIMELINE_HELP = "Every event of a residency, and of the attaches that were decid
     "timeline", help=TIMELINE_HELP + example("wcache audit timeline r-1f2e3d4c"), short_help="Everything that happened to a residency."
 )
 @click.argument("residency")
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help=f"Only the last N; 0 is all. A table shows {TABLE_ROWS} unless told."
+)
 @_format
-def timeline(residency: str, format_: str | None) -> None:
+def timeline(residency: str, limit: int | None, format_: str | None) -> None:
     from wcache.ledger.headline import headline
     from wcache.ledger.moment import utc
 
     with _open() as ledger:
         found = ledger.timeline(residency)
+    wanted = TABLE_ROWS if limit is None and chosen_format() == "table" else limit
+    shown = found[-wanted:] if wanted else found
     rows = [
         {
             "seq": item.seq, "time": utc(item.occurred_ns), "event": item.type, "what": headline(item.event), "late": item.late,
             "stream": item.stream, "payload": msgspec.to_builtins(item.event),
         }
-        for item in found
+        for item in shown
     ]  # fmt: skip
-    print_rows(rows, ("seq", "time", "event", "what"), empty="Nothing is recorded of it.")
+    note = f"{len(found) - len(shown)} before these are not shown: --limit 0 shows all." if len(found) > len(shown) else ""
+    print_rows(rows, ("seq", "time", "event", "what"), empty="Nothing is recorded of it.", note=note)
 
 
 AT_HELP = (
@@ -246,7 +275,8 @@ def at(moment: str, format_: str | None) -> None:
     with _open() as ledger:
         found = {"time": utc(moment_ns), **ledger.at(moment_ns)}
     resident = [{**row, "size": size(row["bytes"]), "weights_digest": row["weights_digest"][:8]} for row in found["resident"]]
-    mapped = [{**row, "time": str(row["time"])[:19], "launch": row["launch"][:10]} for row in found["mapped"]]
+    mapped = [{**row, "time": str(row["time"])[:19], "launch": row["launch"][:10]} for row in found["mapped"][-TABLE_ROWS:]]
+    left_out = len(found["mapped"]) - len(mapped)
     text = "\n\n".join(
         [
             f"At {found['time']}",
@@ -259,7 +289,8 @@ def at(moment: str, format_: str | None) -> None:
                 mapped,
                 ("seq", "time", "launch", "rank", "engine", "checkpoint", "residency", "tier", "mode"),
                 empty="Nobody had anything mapped.",
-            ),
+            )
+            + (f"\n\n{left_out} before these are not shown: --json shows all." if left_out else ""),
             table.render(found["grants"], ("grant", "scope", "about", "operator_uid", "reason"), empty="No grant was in force."),
         ]
     )

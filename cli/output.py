@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -31,18 +31,30 @@ def print_json(document: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, empty: str, shorten: bool = True) -> None:
-    """Rows with all their keys as JSON; `columns` of them as table or CSV. The table shortens digests and ids, the others never do."""
+def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str, shorten: bool = True, note: str = "") -> None:
+    """Rows with all their keys as JSON; `columns` of them as table or CSV. The table shortens digests and ids, the others never do; they
+    are written as the rows come. `note` stands below the table."""
     form = chosen_format()
     if form == "json":
-        print_json(list(rows))
+        _print_array(rows)
     elif form == "jsonl":
         for row in rows:
             click.echo(msgspec.json.encode(row).decode())
     elif form == "csv":
         _print_csv(rows, columns)
     else:
-        click.echo(table.render([_for_people(row) for row in rows] if shorten else rows, columns, empty=empty))
+        text = table.render([_for_people(row) if shorten else row for row in rows], columns, empty=empty)
+        click.echo(f"{text}\n\n{note}" if note else text)
+
+
+def _print_array(rows: Iterable[Mapping[str, Any]]) -> None:
+    """As `print_json` of the list, without holding it."""
+    before = "[\n"
+    for row in rows:
+        item = msgspec.json.format(msgspec.json.encode(row), indent=2).decode()
+        click.echo(before + "  " + item.replace("\n", "\n  "), nl=False)
+        before = ",\n"
+    click.echo("[]" if before == "[\n" else "\n]")
 
 
 def print_document(document: Mapping[str, Any], text: str) -> None:
@@ -78,7 +90,7 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def _print_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """RFC 4180, with a header; text that a spreadsheet would run is prefixed by an apostrophe."""
     import csv
 

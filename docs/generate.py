@@ -202,6 +202,25 @@ def render_cli() -> str:
     return NOTE + "\n" + str(render_cli_reference()).rstrip() + "\n"
 
 
+def render_views() -> str:
+    from wcache.ledger.views import VIEWS
+
+    lines = [NOTE, "# Views of a ledger\n"]
+    lines.append(
+        "A ledger is a SQLite file; any program that reads one can ask it: [how](../audit.md#with-other-programs). A view\n"
+        "without columns below has those of `attaches` or `launches`.\n"
+    )
+    first: dict[int, str] = {}
+    for name, (_, columns) in VIEWS.items():
+        first.setdefault(id(columns), name)
+    own = set(first.values())
+    lines.append(table(("view", "lists"), ((f"[{name}](#{name})" if name in own else name, says) for name, (says, _) in VIEWS.items())))
+    for name in first.values():
+        columns = VIEWS[name][1]
+        lines.append(f"## {name}\n\n" + table(("column", "says"), ((f"`{column}`", text) for column, text in columns.items())))
+    return "\n".join(lines)
+
+
 def render_metrics() -> str:
     from wcache.daemon.metrics import METRICS
 
@@ -245,6 +264,7 @@ PAGES = {
     "errors.md": render_errors,
     "verify.md": render_verify,
     "metrics.md": render_metrics,
+    "views.md": render_views,
     "cli.md": render_cli,
 }
 

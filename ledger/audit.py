@@ -11,39 +11,26 @@ import msgspec
 import sqlalchemy as sa
 
 from wcache.core.model.errors import NotFound, UsageError
-from wcache.core.model.events import Event, decode_payload
-from wcache.core.model.evidence import Fingerprint, Grant
+from wcache.core.model.events import Event, Identity, decode_payload
+from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import UNFINISHED
 from wcache.core.model.vocabulary import Outcome, Proof, Tier
 from wcache.ledger import schema
-from wcache.ledger.coverage import coverage, find_dropped, require_covered
+from wcache.ledger.coverage import coverage, find_dropped, missing, require_covered
 from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.moment import utc
+from wcache.ledger.listing import ATTACH_COLUMNS, IS_HIT, KNOWN_WRONG, QUESTIONS, WEAK_TIERS, Listing, Window
 from wcache.ledger.segments import History, carried_event, history_of
 from wcache.ledger.stored import StoredEvent
 from wcache.ledger.upgrade import require_current
 
-WEAK_TIERS = (Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED)
-"""A hit that rests on one of these may be wrong until it is proved."""
+__all__ = ["ATTACH_COLUMNS", "WEAK_TIERS", "Audit", "AuditEvent", "Window"]
 
-ATTACH_COLUMNS = (
-    "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "tier", "asked_digest", "served_digest", "mode", "proof",
-)  # fmt: skip
+NEAR_RESIDENCIES = 100
+"""So many of the newest are looked at to decide again what was decided; a daemon holds far fewer at a time."""
 
 _A = schema.attach.c
 _R = schema.residency.c
 _E = schema.event.c
-
-_ATTACH_SELECTED = (
-    *(_A.decided_ns.label("time") if name == "time" else _A[name] for name in ATTACH_COLUMNS),
-    *(column for column in _A if column.name not in ATTACH_COLUMNS),
-)
-"""The promised columns first, in their order: JSON keeps it."""
-
-_UNPROVEN_BELOW_PINNED = _A.tier.in_([tier.value for tier in WEAK_TIERS]) & (_A.proof == Proof.UNPROVEN.value)
-_KNOWN_WRONG = (_A.proof == Proof.REFUTED.value) | (
-    _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
-)
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +46,6 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     event: Event
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """Which attaches: decided in [since, until), of one launch, the last `limit` of them."""
-
-    since_ns: int | None = None
-    until_ns: int | None = None
-    launch: str | None = None
-    limit: int | None = None
-
-
 class Audit:
     """A read-only connection to one ledger. A context manager.
 
@@ -79,8 +57,8 @@ class Audit:
         self._engine = connect_reader(self.path)
         try:
             with translated(self.path):
-                self._connection = self._engine.connect()
-                require_current(self._connection, self.path)
+                self.connection = self._engine.connect()
+                require_current(self.connection, self.path)
         except BaseException:
             self.close()
             raise
@@ -96,12 +74,12 @@ class Audit:
 
     def refresh(self) -> None:
         """All questions between two of these see one state of the ledger."""
-        self._connection.rollback()
+        self.connection.rollback()
 
     def rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
         """All rows of a statement, as plain dictionaries."""
         with translated(self.path):
-            result = self._connection.execute(statement)
+            result = self.connection.execute(statement)
             names = list(result.keys())
             # The driver's rows: the tables have plain types only, and a row object for each costs as much as reading it did.
             return [dict(zip(names, row, strict=True)) for row in result.cursor.fetchall()]
@@ -112,45 +90,43 @@ class Audit:
 
     # --- attaches ---------------------------------------------------------------------------------------------------------
 
-    def attaches(self, window: Window | None = None, *where: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
-        """One row an attach, in the order of their decisions: ATTACH_COLUMNS and more. The last decision of an attach counts."""
-        window = window or Window()
-        statement = sa.select(*_ATTACH_SELECTED).where(*where)
-        if window.since_ns is not None:
-            statement = statement.where(_A.decided_ns >= window.since_ns)
-        if window.until_ns is not None:
-            statement = statement.where(_A.decided_ns < window.until_ns)
-        if window.launch is not None:
-            statement = statement.where(_A.launch == self.launch_id(window.launch))
-        if window.limit is None:
-            found = self.rows(statement.order_by(_A.seq))
-        else:
-            found = self.rows(statement.order_by(_A.seq.desc()).limit(window.limit))[::-1]
-        return [_attach_row(row) for row in found]
+    def listing(self, question: str, window: Window | None = None) -> Listing:
+        """The answer to one of QUESTIONS, to be read as it comes; the last decision of an attach counts."""
+        return Listing(self, window or Window(), *QUESTIONS[question])
+
+    def attaches(self, window: Window | None = None) -> list[dict[str, Any]]:
+        """One row an attach, in the order of their decisions: ATTACH_COLUMNS and more."""
+        return list(self.listing("attaches", window).rows())
 
     def fallbacks(self, window: Window | None = None) -> list[dict[str, Any]]:
         """Attaches that were not mapped, strict misses included: what each cost, and what the daemon held idle meanwhile."""
-        return self.attaches(window, _A.decision != Outcome.HIT.value)
+        return list(self.listing("fallbacks", window).rows())
 
     def hits(self, window: Window | None = None, *, unproven: bool = False) -> list[dict[str, Any]]:
         """Hits; with `unproven` only those that rest on less than `pinned` and that nobody has looked at since."""
-        return self.attaches(window, _A.decision == Outcome.HIT.value, *((_UNPROVEN_BELOW_PINNED,) if unproven else ()))
+        return list(self.listing("unproven hits" if unproven else "hits", window).rows())
 
     def wrong_hits(self, window: Window | None = None) -> list[dict[str, Any]]:
         """Hits that are known to have served other weights than were asked for."""
-        return self.attaches(window, _A.decision == Outcome.HIT.value, _KNOWN_WRONG)
+        return list(self.listing("wrong hits", window).rows())
 
     def unproven_count(self) -> int:
         """How many hits below `pinned` nobody has looked at since."""
-        where = (_A.decision == Outcome.HIT.value, _UNPROVEN_BELOW_PINNED)
-        return int(self.scalar(sa.select(sa.func.count()).select_from(schema.attach).where(*where)) or 0)
+        return self.listing("unproven hits").total()
+
+    def _attaches(self, *where: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
+        return list(Listing(self, Window(), *where).rows())
 
     def attach_at(self, seq: int) -> dict[str, Any]:
         """The attach that the decision at `seq` (the first or the last one) belongs to. Raises NotFound."""
-        found = self.rows(sa.select(*_ATTACH_SELECTED).where((_A.seq == seq) | (_A.first_seq == seq)))
+        stream = str(self.scalar(sa.select(_E.stream).where(_E.seq == seq)) or "")
+        if not stream and (dropped := find_dropped(self.history(), seq)) is not None:
+            stream = dropped.stream
+        kind, _, attach = stream.partition("/")
+        found = self._attaches(_A.attach == attach, (_A.seq == seq) | (_A.first_seq == seq)) if kind == "attach" else []
         if not found:
             raise NotFound("no decision of an attach has this seq", where=f"seq {seq}", remedy="`wcache audit attaches` lists them")
-        return _attach_row(found[0])
+        return found[0]
 
     def launch_id(self, prefix: str) -> str:
         """The launch with this id, or the only one that begins so. Raises NotFound or UsageError."""
@@ -178,7 +154,7 @@ class Audit:
         from wcache.ledger.explain import launch_summary
 
         found = self.launch_id(launch)
-        return launch_summary(found, self.attaches(None, _A.launch == found))
+        return launch_summary(found, self._attaches(_A.launch == found))
 
     # --- the whole --------------------------------------------------------------------------------------------------------
 
@@ -196,18 +172,11 @@ class Audit:
 
     def summary(self, window: Window | None = None) -> dict[str, Any]:
         """Counts by decision, reason, tier and proof, and the numbers an operator must not miss."""
-        window = window or Window()
-        spans = []
-        if window.since_ns is not None:
-            spans.append(_A.decided_ns >= window.since_ns)
-        if window.until_ns is not None:
-            spans.append(_A.decided_ns < window.until_ns)
-        if window.launch is not None:
-            spans.append(_A.launch == self.launch_id(window.launch))
+        spans = self.listing("attaches", window).where
 
         # One pass over the attaches: they are grouped by everything that is counted.
         sums = (_A.idle_bytes, _A.fallback_bytes, _A.fallback_s, _A.mapped_bytes, _A.copied_bytes)
-        words = (_A.decision, _A.reason, _A.tier, _A.proof, _A.state, _KNOWN_WRONG.label("wrong"))
+        words = (_A.decision, _A.reason, _A.tier, _A.proof, _A.state, KNOWN_WRONG.label("wrong"))
         statement = sa.select(*words, sa.func.count().label("number"), *(sa.func.sum(column).label(column.name) for column in sums))
         groups = self.rows(statement.where(*spans).group_by(*words))
         hits = [group for group in groups if group["decision"] == Outcome.HIT.value]
@@ -239,7 +208,12 @@ class Audit:
     def coverage(self) -> dict[str, Any]:
         """Since when the ledger has everything; what was dropped, restored and redacted."""
         with translated(self.path):
-            return coverage(driver(self._connection), self.history())
+            return coverage(driver(self.connection), self.history())
+
+    def missing(self, window: Window) -> str:
+        """What of a window was dropped by policy, as a sentence; nothing where the ledger has all of it."""
+        with translated(self.path):
+            return missing(driver(self.connection), self.history(), window.since_ns, window.until_ns)
 
     def trust(self, now_ns: int) -> list[dict[str, Any]]:
         """Every grant with its state (`active`, `expired`, `revoked`) and how many hits rest on it."""
@@ -276,12 +250,12 @@ class Audit:
     def at(self, moment_ns: int) -> dict[str, Any]:
         """What was resident at a moment, who had it mapped, and which grants were in force."""
         with translated(self.path):
-            require_covered(driver(self._connection), self.history(), moment_ns)
+            require_covered(driver(self.connection), self.history(), moment_ns)
         lived = (_R.loaded_ns <= moment_ns) & (_R.ended_ns.is_(None) | (_R.ended_ns > moment_ns))
         resident = self.rows(sa.select(schema.residency).where(lived).order_by(_R.seq))
         held = (_A.decided_ns <= moment_ns) & (_A.ended_ns.is_(None) | (_A.ended_ns > moment_ns))
         arrived = _A.state.in_(("granted", "mapped", "copied", "ended"))
-        mapped = self.attaches(None, _A.decision == Outcome.HIT.value, held, arrived)
+        mapped = self._attaches(IS_HIT, held, arrived)
         taken_back = (
             sa.select(schema.trust.c.grant).join(schema.event, _E.seq == schema.trust.c.revoked_seq).where(_E.occurred_ns <= moment_ns)
         )
@@ -344,7 +318,7 @@ class Audit:
     def history(self) -> History:
         """What was dropped, restored and redacted."""
         with translated(self.path):
-            return history_of(self._connection, self.path)
+            return history_of(self.connection, self.path)
 
     def carried(self, streams: Callable[[str], bool]) -> list[AuditEvent]:
         """Events of dropped segments that were carried on, of these streams."""
@@ -373,6 +347,31 @@ class Audit:
         body = self.scalar(sa.select(schema.trust.c.body).where(schema.trust.c.grant == grant))
         return None if body is None else msgspec.json.decode(body, type=Grant)
 
+    # --- what was known at a decision ---------------------------------------------------------------------------------------
+
+    def grants_at(self, seq: int) -> tuple[Grant, ...]:
+        """Grants that had been given by `seq` and were not revoked then; expired ones are among them."""
+        _T = schema.trust.c
+        there = sa.select(_T.body).where(_T.seq <= seq, _T.revoked_seq.is_(None) | (_T.revoked_seq > seq)).order_by(_T.seq)
+        return tuple(msgspec.json.decode(row["body"], type=Grant) for row in self.rows(there))
+
+    def contradictions(self, *, before_seq: int | None = None, after_seq: int = 0) -> tuple[Contradiction, ...]:
+        """Refutations recorded before or after a seq, oldest first."""
+        _C = schema.contradiction.c
+        found = sa.select(schema.contradiction).where(_C.seq > after_seq).order_by(_C.seq)
+        rows = self.rows(found if before_seq is None else found.where(_C.seq < before_seq))
+        return tuple(
+            Contradiction(row["asked_key"], row["weights_digest"], tuple(msgspec.json.decode(row["spellings"])), row["seq"]) for row in rows
+        )
+
+    def residencies_near(self, seq: int, moment_ns: int, asked: Identity) -> list[str]:
+        """Residencies that a decision at `seq` may have looked at: those that lived then, and all that were ever of the checkpoint."""
+        alive = _R.ended_ns.is_(None) | (_R.ended_ns >= moment_ns)
+        alike = (_R.checkpoint == asked.spelling) | (_R.root == asked.root) | (_R.table_digest == asked.table_digest)
+        first = sa.select(sa.func.min(_E.seq)).where(_E.stream == sa.literal("residency/") + _R.residency).scalar_subquery()
+        statement = sa.select(_R.residency).where(alive | alike, first <= seq).order_by(_R.seq.desc()).limit(NEAR_RESIDENCIES)
+        return [row["residency"] for row in reversed(self.rows(statement))]
+
 
 def _audit_event(item: StoredEvent) -> AuditEvent:
     return AuditEvent(
@@ -392,12 +391,6 @@ def _count_by(groups: Iterable[dict[str, Any]], name: str) -> dict[str, int]:
         if group[name] is not None:
             found[group[name]] = found.get(group[name], 0) + group["number"]
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _attach_row(row: dict[str, Any]) -> dict[str, Any]:
-    row["time"] = utc(row["time"])
-    row["evidence"] = msgspec.json.decode(row["evidence"])
-    return row
 
 
 def _grant_row(grant: Grant, seq: int, state: str, revoked_seq: int | None, hits: int) -> dict[str, Any]:

@@ -7,23 +7,22 @@ only named; `settle` replays those from their first event.
 from __future__ import annotations
 
 import sqlite3
-import struct
 from collections.abc import Callable, Sequence
+from itertools import islice
+from operator import le
 from typing import Any
 
 import msgspec
 
-from wcache.core.model import events as ev
-from wcache.core.model.errors import LedgerCorrupt
-from wcache.ledger.attaches import PREFIX, Attaches, AttachKind, AttachStream, Timeline, compare_between, compare_named
+from wcache.ledger.attaches import PREFIX, WRONG_TYPE, Attaches, Timeline
 from wcache.ledger.chain import Chain, framed, framed_kind, payload_hash
+from wcache.ledger.comparison import compare_between, compare_named
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.projection import Row
 from wcache.ledger.reader import Reader
 
+CHUNK_ROWS = 500
 BACKWARDS_NOTED_NS = 1_000_000_000
-
-WRONG_TYPE = (TypeError, AttributeError, ValueError, OverflowError, struct.error)  # a column holds what STRICT does not allow
 
 
 class Found(msgspec.Struct):
@@ -43,156 +42,94 @@ class Found(msgspec.Struct):
     contradictions: list[Row] = []
 
 
-class _Kind:
-    """What is the same for every event of a stored type. `attach` is None for one that lies on other streams."""
+class _Rows:
+    """The rows of a block on their way through the hashes. `seq`, `link` and `newest_ns` are those of the row before."""
 
-    __slots__ = ("attach", "decode", "framed", "name", "schema")
+    def __init__(self, chain: Chain, found: Found, seq: int, link: bytes | None, newest_ns: int) -> None:
+        self._chain = chain
+        self._found = found
+        self.seq, self.link, self._newest_ns = seq, link, newest_ns
 
-    def __init__(self, name: bytes) -> None:
-        self.name = name.decode("utf-8", "replace")
-        cls = ev.EVENT_TYPES.get(self.name)
-        self.schema = cls.schema if cls is not None else -1
-        self.framed = framed_kind(name, self.schema)
-        self.decode: Any = msgspec.json.Decoder(cls).decode if cls is not None else None
-        self.attach = AttachKind(cls) if cls is not None and "attach" in cls.__struct_fields__ else None
-
-
-_kinds: dict[bytes, _Kind] = {}
-
-
-def _kind(name: bytes) -> _Kind:
-    found = _kinds.get(name)
-    if found is None:
-        found = _kinds[name] = _Kind(name)
-    return found
-
-
-def _text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-class _Takes:
-    """Events of attaches on their way from stored bytes into the replay."""
-
-    def __init__(self, residencies: Timeline) -> None:
-        self.found = Found(problems=[], differences=[], continued=[], redacted=[])
-        self.attaches = Attaches(residencies, self.found.problems.append)
-        self._feed = self.attaches.feed
-
-    def report(self, seq: int, cls: str, text: str) -> None:
-        self.found.problems.append(Problem(seq, cls, text))
-
-    def take(self, stream: AttachStream, seq: int, version: int, kind: _Kind, schema: int, occurred_ns: int, late: int, body: Any) -> None:
-        if version != stream.version + 1:
-            self.report(seq, "version", f"{PREFIX}{stream.key} has version {version} where {stream.version + 1} belongs")
-        stream.version = version
-        if body is None:
-            return
-        event: Any
+    def check(self, rows: Sequence[Sequence[Any]]) -> None:
+        """A chunk of rows at once where all of them are right, else one by one, to say what is wrong."""
+        self._found.events += len(rows)
+        recorded = [row[7] for row in rows]
         try:
-            event = kind.decode(body) if schema == kind.schema else ev.decode_payload(kind.name, schema, body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LedgerCorrupt):
-            self._cannot_decode(seq, kind, schema, body)
-            return
-        if kind.attach is None or event.attach != stream.key or not stream.key:
-            name = PREFIX + stream.key
-            self.report(seq, "stream", f"{kind.name} lies on {name} and belongs to {ev.stream_of(event)}")
-            return
-        self._feed(stream, seq, kind.attach, occurred_ns, late, event)
+            if (
+                self.link is not None
+                and [row[0] for row in rows] == list(range(self.seq + 1, self.seq + 1 + len(rows)))
+                and all(map(le, [self._newest_ns, *recorded], recorded))
+                and self._chain.holds(self.link, rows)
+            ):
+                self.seq, self.link, self._newest_ns = rows[-1][0], rows[-1][12], recorded[-1]
+                return
+        except WRONG_TYPE:
+            pass
+        for row in rows:
+            self._check(row)
 
-    def take_row(self, stream: AttachStream, row: Sequence[Any]) -> None:
-        """`take` of a row of EVENT_COLUMNS."""
-        seq, _, version, _, type_name, schema, occurred_ns, _, late, payload = row
+    def _check(self, row: Sequence[Any]) -> None:
+        seq, stream, version, event_id, kind, schema, occurred_ns, recorded_ns, late, payload, salt, hashed, link = row
+        previous = self.link
+        if seq != self.seq + 1:
+            self._report(seq, "gap", f"seq {self.seq + 1} to {seq - 1} are missing")
+            previous = None
+        self.seq, self.link = seq, link if isinstance(link, bytes) else None
         try:
-            self.take(stream, seq, version, _kind(type_name), schema, occurred_ns, late, payload)
+            self._check_clock(seq, recorded_ns)
+            if payload is None:
+                self._found.redacted.append(seq)
+            elif salt is None or payload_hash(salt, payload) != hashed:
+                self._report(seq, "payload", f"the payload of {kind.decode('utf-8', 'replace')} is not the one that was hashed")
+            kind = framed_kind(kind, schema)
+            leaf = self._chain.framed_leaf(seq, framed(stream), version, kind, event_id, occurred_ns, recorded_ns, bool(late), hashed)
+            if previous is not None and Chain.link(previous, leaf) != link:
+                self._report(seq, "chain", "the row is not the one that was chained: changed, replaced, or from another ledger")
         except WRONG_TYPE as error:
-            self.wrong_type(seq, error)
+            self._report(seq, "file", f"the row holds a value that its column cannot have: {error}")
 
-    def wrong_type(self, seq: int, error: Exception) -> None:
-        self.report(seq, "file", f"the row holds a value that its column cannot have: {error}")
+    def _check_clock(self, seq: int, recorded_ns: int) -> None:
+        if recorded_ns < self._newest_ns - BACKWARDS_NOTED_NS:
+            first, count = self._found.backwards
+            self._found.backwards = (first or seq, count + 1)
+            self._newest_ns = recorded_ns
+        self._newest_ns = max(self._newest_ns, recorded_ns)
 
-    def _cannot_decode(self, seq: int, kind: _Kind, schema: int, body: bytes) -> None:
-        try:
-            ev.decode_payload(kind.name, schema, body)
-        except LedgerCorrupt as error:
-            self.report(seq, "decode", error.what)
-
-    def compare(self, differences: Callable[[], list[Difference]]) -> None:
-        try:
-            self.found.differences = differences()
-        except sqlite3.Error as error:
-            self.found.problems.append(Problem(None, "file", f"the attaches of the ledger cannot be read: {error}"))
-
-    def done(self) -> Found:
-        self.found.policies = self.attaches.policies
-        self.found.contradictions = self.attaches.contradictions
-        return self.found
+    def _report(self, seq: int, cls: str, text: str) -> None:
+        self._found.problems.append(Problem(seq, cls, text))
 
 
 def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int, last_seq: int) -> Found:
     """Checks the rows in [first_seq, last_seq]."""
-    takes = _Takes(residencies)
-    found, report, take = takes.found, takes.report, takes.take
-    previous_seq, previous, newest_ns = reader.before(first_seq, chain)
-    attaches: dict[bytes, AttachStream] = {}
-    others: dict[bytes, bytes] = {}
-    back_first = back_count = 0
-    kept = reader.past.bodies
-    link_of, leaf_of = chain.link, chain.framed_leaf
+    found = Found()
+    attaches = Attaches(residencies, found.problems)
+    checked = _Rows(chain, found, *reader.before(first_seq, chain))
     with reader.as_bytes():
-        for row in reader.rows(first_seq, last_seq, found.problems):
-            seq, name, version, event_id, type_name, schema, occurred_ns, recorded_ns, late, payload, salt, hashed, link = row
-            found.events += 1
-            try:
-                if seq != previous_seq + 1:
-                    report(seq, "gap", f"seq {previous_seq + 1} to {seq - 1} are missing")
-                    previous = None
-                if recorded_ns < newest_ns - BACKWARDS_NOTED_NS:
-                    back_count, back_first = back_count + 1, back_first or seq
-                    newest_ns = recorded_ns
-                elif recorded_ns > newest_ns:
-                    newest_ns = recorded_ns
-                kind = _kinds.get(type_name) or _kind(type_name)
-                if payload is None:
-                    found.redacted.append(seq)
-                elif salt is None or payload_hash(salt, payload) != hashed:
-                    report(seq, "payload", f"the payload of {kind.name} is not the one that was hashed")
-                stream = attaches.get(name)
-                if stream is not None:
-                    framed_name = stream.framed
-                elif name.startswith(b"attach/"):
-                    framed_name = framed(name)
-                    stream = attaches[name] = AttachStream(_text(name[7:]), partial=version != 1, framed=framed_name)
-                else:
-                    framed_name = others.get(name) or others.setdefault(name, framed(name))
-                framed_type = kind.framed if schema == kind.schema else framed_kind(type_name, schema)
-                leaf = leaf_of(seq, framed_name, version, framed_type, event_id, occurred_ns, recorded_ns, late != 0, hashed)
-                if previous is not None and link_of(previous, leaf) != link:
-                    report(seq, "chain", "the row is not the one that was chained: changed, replaced, or from another ledger")
-                if stream is not None and not stream.partial:
-                    take(stream, seq, version, kind, schema, occurred_ns, late, payload)
-                    if payload is None and seq in kept:  # what is kept of it is known to `settle`
-                        stream.partial = True
-                        found.started += 1
-            except WRONG_TYPE as error:
-                takes.wrong_type(seq, error)
-            previous_seq, previous = seq, link if isinstance(link, bytes) else None
-    found.last_seq, found.last_chain = previous_seq, previous
-    found.backwards = (back_first, back_count)
-    found.continued = [PREFIX + stream.key for stream in attaches.values() if stream.partial]
-    found.started += sum(1 for stream in attaches.values() if stream.accepted and not stream.partial)
-    by_key = {stream.key: stream for stream in attaches.values()}
-    takes.compare(lambda: compare_between(reader.db, first_seq, last_seq, by_key))
-    return takes.done()
+        rows = reader.rows(first_seq, last_seq, found.problems)
+        while chunk := list(islice(rows, CHUNK_ROWS)):
+            checked.check(chunk)
+            attaches.take(map(reader.past.kept, chunk) if reader.past.bodies else chunk)
+    found.last_seq, found.last_chain = checked.seq, checked.link
+    streams = attaches.streams.values()
+    found.continued = [PREFIX + stream.key for stream in streams if stream.partial]
+    found.started = sum(1 for stream in streams if stream.accepted and not stream.partial)
+    return _compared(found, attaches, lambda: compare_between(reader.db, first_seq, last_seq, streams))
 
 
 def settle(reader: Reader, residencies: Timeline, names: Sequence[str]) -> Found:
     """Replays whole streams of attaches from their first event and compares their rows; hashes are not looked at again."""
-    takes = _Takes(residencies)
-    streams: dict[str, AttachStream] = {}
-    for name in names:
-        stream = streams[name] = AttachStream(name[len(PREFIX) :], partial=False)
-        for row in reader.stream(name):
-            takes.take_row(stream, row)
-    takes.compare(lambda: compare_named(reader.db, {stream.key: stream for stream in streams.values()}))
-    return takes.done()
+    found = Found()
+    attaches = Attaches(residencies, found.problems, whole=True)
+    with reader.as_bytes():
+        for name in names:
+            attaches.take(reader.stream(name))
+    return _compared(found, attaches, lambda: compare_named(reader.db, attaches.streams.values()))
+
+
+def _compared(found: Found, attaches: Attaches, differences: Callable[[], list[Difference]]) -> Found:
+    try:
+        found.differences = differences()
+    except sqlite3.Error as error:
+        found.problems.append(Problem(None, "file", f"the attaches cannot be read: {error}"))
+    found.policies, found.contradictions = attaches.policies, attaches.contradictions
+    return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 SALT_BYTES = 16
 _sha256 = hashlib.sha256
@@ -39,12 +41,25 @@ def framed(part: bytes) -> bytes:
 _FRAMED_NUMBER = struct.Struct(">Qq").pack  # length, two's complement
 _FRAMED_NUMBERS = struct.Struct(">QqQq").pack
 _LENGTH = struct.Struct(">Q").pack
+_FRAMED_HASH = _LENGTH(32)
 _FRAMED_FLAG = (_LENGTH(1) + b"\x00", _LENGTH(1) + b"\x01")
 
 
 def framed_kind(type_name: bytes, schema: int) -> bytes:
     """An event's stored type and the version of its payload, as a leaf has them."""
     return framed(type_name) + _FRAMED_NUMBER(8, schema)
+
+
+class _Framed(dict[bytes, bytes]):
+    def __missing__(self, part: bytes) -> bytes:
+        found = self[part] = framed(part)
+        return found
+
+
+class _FramedKinds(dict[tuple[bytes, int], bytes]):
+    def __missing__(self, kind: tuple[bytes, int]) -> bytes:
+        found = self[kind] = framed_kind(*kind)
+        return found
 
 
 class Chain:
@@ -92,6 +107,26 @@ class Chain:
             _FRAMED_NUMBERS(8, occurred_ns, 8, recorded_ns), _FRAMED_FLAG[late], _LENGTH(len(hashed_payload)), hashed_payload,
         )  # fmt: skip
         return _sha256(b"".join(parts)).digest()
+
+    def holds(self, previous: bytes, rows: Sequence[Sequence[Any]]) -> bool:
+        """Whether rows of EVENT_COLUMNS, salt, payload_hash, chain (text as bytes) are exactly those that were hashed and linked after
+        `previous`, with every payload there. False says nothing more: not one of the hashes may be asked why."""
+        number, numbers, length, flags, prefix, join = _FRAMED_NUMBER, _FRAMED_NUMBERS, _LENGTH, _FRAMED_FLAG, self._prefix, b"".join
+        payloads = [_sha256(join((_PAYLOAD, row[10], row[9]))).digest() for row in rows]
+        if payloads != [row[11] for row in rows]:
+            return False
+        names, kinds = _Framed(), _FramedKinds()
+        leaves = [
+            _sha256(
+                join((
+                    prefix, number(8, seq), names[stream], number(8, version), kinds[kind, schema], length(len(event_id)), event_id,
+                    numbers(8, occurred_ns, 8, recorded_ns), flags[late], _FRAMED_HASH, hashed,
+                ))
+            ).digest()
+            for seq, stream, version, event_id, kind, schema, occurred_ns, recorded_ns, late, _, _, hashed, _ in rows
+        ]  # fmt: skip
+        links = [row[12] for row in rows]
+        return links == [_sha256(join((_CHAIN, before, leaf))).digest() for before, leaf in zip([previous, *links], leaves, strict=False)]
 
     @staticmethod
     def link(previous: bytes, leaf: bytes) -> bytes:

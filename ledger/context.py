@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import msgspec
 from sqlalchemy import Table
@@ -18,6 +17,7 @@ from wcache.core.model.errors import WcacheError
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.model.machines import StreamState
 from wcache.ledger import schema
+from wcache.ledger.comparison import Key, compare_table
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.projection import (
     Accepted,
@@ -35,8 +35,6 @@ from wcache.ledger.stored import StoredEvent
 from wcache.ledger.streams import Streams
 
 _TABLES = (schema.residency, schema.fingerprint, schema.sighting, schema.trust, schema.instance)
-
-Key = tuple[Any, ...]
 
 
 class Context:
@@ -112,25 +110,3 @@ class Context:
         for table in _TABLES:
             found += compare_table(db, table, self._rows[table.name])
         return found
-
-
-def compare_table(db: sqlite3.Connection, table: Table, rows: Mapping[Key, Row], where: str = "1") -> list[Difference]:
-    """How the rows of a table differ from those that there should be."""
-    keys = [column.name for column in table.primary_key.columns]
-    names = [*keys, *(column.name for column in table.columns if column.name not in keys)]
-    columns = ", ".join(f'"{name}"' for name in names)
-    found: list[Difference] = []
-    seen: set[Key] = set()
-    for held in db.execute(f"SELECT {columns} FROM {table.name} WHERE {where}"):  # noqa: S608
-        key = held[: len(keys)]
-        want = rows.get(key)
-        text = "/".join(map(str, key))
-        seen.add(key)
-        if want is None:
-            found.append(Difference(table.name, text, "extra"))
-            continue
-        other = [name for name, value in zip(names, held, strict=True) if value != want[name]]
-        if other:
-            found.append(Difference(table.name, text, "differs in " + ", ".join(other)))
-    found += [Difference(table.name, "/".join(map(str, key)), "missing") for key in rows if key not in seen]
-    return found

@@ -121,14 +121,24 @@ def _from_projections(connection: Connection) -> tuple[Counter[Key], Counter[str
         totals[key] += number
     marks = ",".join("?" * len(_OF_RESIDENCIES))
     # Both are ranges of the index over (stream, version): few events beside those of the attaches.
-    sql = "SELECT type, schema, payload FROM event WHERE payload IS NOT NULL AND late = 0 AND "
+    sql = "SELECT seq, type, schema, payload FROM event WHERE late = 0 AND "
     of_residencies = f"{sql} stream >= 'residency/' AND stream < 'residency0' AND type IN ({marks})"
     of_ledger = f"{sql} stream = 'ledger' AND type IN (?, ?)"
     rows = connection.exec_driver_sql(of_residencies, _OF_RESIDENCIES).all()
     rows = [*rows, *connection.exec_driver_sql(of_ledger, (ev.LedgerGap.type, ev.PeerRefused.type))]
-    for kind, schema, payload in rows:
-        count(totals, ev.decode_payload(kind, schema, payload))
+    kept = _kept(connection) if any(row[3] is None for row in rows) else {}
+    for event_seq, kind, schema, payload in rows:
+        body_schema, body = (schema, payload) if payload is not None else kept.get(event_seq, (0, None))
+        if body is not None:
+            count(totals, ev.decode_payload(kind, body_schema, body))
     return totals, _proofs(connection), seq
+
+
+def _kept(connection: Connection) -> dict[int, tuple[int, str]]:
+    """What stands for redacted payloads."""
+    from wcache.ledger.segments import history_of
+
+    return history_of(connection, "the ledger").bodies()
 
 
 def _attaches(connection: Connection) -> Iterator[tuple[Key, int]]:

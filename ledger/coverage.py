@@ -42,6 +42,25 @@ def in_words(found: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
+def _since_ns(db: sqlite3.Connection) -> int:
+    """When the first event that is there was recorded, as `utc` tells it."""
+    (since_ns,) = db.execute("SELECT recorded_ns FROM event ORDER BY seq LIMIT 1").fetchone()
+    return int(since_ns) // 1_000_000 * 1_000_000
+
+
+def missing(db: sqlite3.Connection, history: History, since_ns: int | None, until_ns: int | None) -> str:
+    """What was dropped of [since, until), as a sentence; nothing where nothing was."""
+    if not history.spans:
+        return ""
+    there_ns = _since_ns(db)
+    if (since_ns is not None and since_ns >= there_ns) or (until_ns is not None and until_ns <= history.spans[0].from_ns):
+        return ""
+    return (
+        f"What was decided before {utc(there_ns)} was dropped by policy and is not among these, but for what still lives"
+        " (wcache ledger segment ls)."
+    )
+
+
 def remarks_on(history: History, seq: int) -> list[str]:
     """Sentences about an event that is not, or not where, it was."""
     found = []
@@ -58,8 +77,8 @@ def remarks_on(history: History, seq: int) -> list[str]:
 def require_covered(db: sqlite3.Connection, history: History, moment_ns: int) -> None:
     """Raises NotFound for a moment of which the ledger once knew more than it does."""
     if history.spans:
-        (since_ns,) = db.execute("SELECT recorded_ns FROM event ORDER BY seq LIMIT 1").fetchone()
-        if history.spans[0].from_ns <= moment_ns < since_ns:
+        since_ns = _since_ns(db)
+        if history.spans[0].from_ns // 1_000_000 * 1_000_000 <= moment_ns < since_ns:
             raise NotFound(
                 f"the ledger has everything since {utc(since_ns)} only: what was recorded before was dropped by policy",
                 where=utc(moment_ns) or "",

@@ -9,14 +9,19 @@ import msgspec
 
 from wcache.core.model import events as ev
 from wcache.core.model.config import config_digest
+from wcache.core.model.decide import Decision
 from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.machines import LEASED as LEASED_STATES
 from wcache.core.model.vocabulary import REASON_TEXT, Kind, Lineage, OptIn, Outcome, Proof, Reason, Tier
+from wcache.ledger.counterfactual import agrees_with_record, situation_at, turns
 from wcache.ledger.coverage import remarks_on
 from wcache.ledger.headline import headline
 from wcache.ledger.moment import utc
 
 if TYPE_CHECKING:
     from wcache.ledger.audit import Audit, AuditEvent
+
+LEASED = frozenset(state.value for state in LEASED_STATES)
 
 _CANNOT_SEE = {
     Tier.HEADER: "cannot see any change of values",
@@ -25,7 +30,7 @@ _CANNOT_SEE = {
     Tier.TRUSTED: "believes an operator and reads nothing at all",
 }
 
-_CHANGE: dict[Reason, str] = {
+_REMEDY: dict[Reason, str] = {
     Reason.DAEMON_ABSENT: "Start a daemon (`wcache daemon start`) before the engine.",
     Reason.DAEMON_REFUSED: "Start the daemon again (`wcache daemon start`); its log in the state directory says why it died.",
     Reason.DAEMON_SILENT: "Look at the daemon: it accepts connections and does not answer (`wcache status`, its log).",
@@ -86,7 +91,7 @@ def explain(audit: Audit, seq: int) -> Explanation:
 def _by_type(audit: Audit, found: AuditEvent) -> Sequence[str]:
     event = found.event
     if isinstance(event, ev.AttachDecided):
-        return _decision(audit, found.seq, event)
+        return _decision(audit, found, event)
     lines = [headline(event)]
     if isinstance(event, ev.LoadCompleted) and event.kind is Kind.PROCESSED:
         lines += [lineage_line(event)]
@@ -102,7 +107,7 @@ def _by_type(audit: Audit, found: AuditEvent) -> Sequence[str]:
         first = next((item for item in audit.stream(found.stream) if item.type == "attach.decided"), None)
         if first is not None:
             lines.append(f"The first decision was seq {first.seq}; audits count this one.")
-        lines.append(_CHANGE[event.reason].format(checkpoint=_asked_spelling(first)))
+        lines.append(_REMEDY[event.reason].format(checkpoint=_asked_spelling(first)))
     if type(event).says:
         lines.append(f"({found.type}: {type(event).says}.)")
     return lines
@@ -112,7 +117,7 @@ def _asked_spelling(item: AuditEvent | None) -> str:
     return item.event.asked.spelling if item is not None and isinstance(item.event, ev.AttachDecided) else "CHECKPOINT"
 
 
-def _decision(audit: Audit, seq: int, event: ev.AttachDecided) -> list[str]:
+def _decision(audit: Audit, found: AuditEvent, event: ev.AttachDecided) -> list[str]:
     asked = event.asked
     engine = f"{event.engine.name} {event.engine.version}".strip()
     kind = f"{event.kind} weights" + (f" as {event.asked_dtype}" if event.asked_dtype else "")
@@ -122,28 +127,33 @@ def _decision(audit: Audit, seq: int, event: ev.AttachDecided) -> list[str]:
         f"Asked: {engine} on {event.host}, rank {event.ranks.rank} of {event.ranks.world} in launch {event.launch}, uid {event.peer.uid}, "
         f"wanted {kind} of {asked.spelling}{where}{commit} on {event.device}."
     ]
-    row = audit.attach_at(seq)
+    row = audit.attach_at(found.seq)
     lines += _evidence(audit, event)
     if event.kind is Kind.PROCESSED and event.residency is not None:
-        found = audit.stream(f"residency/{event.residency}")
-        lines += [lineage_line(item.event) for item in found if isinstance(item.event, ev.LoadCompleted)]
+        told = audit.stream(f"residency/{event.residency}")
+        lines += [lineage_line(item.event) for item in told if isinstance(item.event, ev.LoadCompleted)]
     policy = event.policy_body
     if event.outcome is Outcome.HIT and event.served is not None:
         lines.append(
             f"Decided by the {event.decided_by}: hit. {_subject(event)} served as {event.residency}, because evidence of tier {event.tier} "
             f"agrees and the policy accepts {_accepted(event)}."
         )
-        lines += _hit_change(event)
+        if event.tier in _CANNOT_SEE:
+            lines.append(
+                f"A hit at {event.tier} can be wrong: it {_CANNOT_SEE[event.tier]}. `wcache audit prove` looks at the files afterwards."
+            )
+        lines += _turned(audit, found)
     else:
         reason = event.reason or Reason.NOT_RESIDENT
         what = "the start was refused (strict)" if event.outcome is Outcome.STRICT_MISS else "the engine was sent to the disk (fallback)"
         lines.append(f"Decided by the {event.decided_by}: {what}, reason {reason}: {REASON_TEXT[reason]}.")
         if event.detail:
             lines.append(f"In detail: {event.detail}.")
-        lines.append("What would have changed it: " + _CHANGE[reason].format(checkpoint=asked.spelling))
+        lines += _turned(audit, found)
+        lines.append("What to do: " + _REMEDY[reason].format(checkpoint=asked.spelling))
         if policy.trusted is OptIn.IGNORE and policy.attested is OptIn.IGNORE and reason is Reason.EVIDENCE_INSUFFICIENT:
             lines.append("Names that a hub attests and grants of operators did not count under this policy (attested, trusted: ignore).")
-    return lines + _afterwards(row, seq)
+    return lines + _afterwards(audit, row, found.seq)
 
 
 def _subject(event: ev.AttachDecided) -> str:
@@ -157,13 +167,36 @@ def _accepted(event: ev.AttachDecided) -> str:
     return f"{event.policy_body.accept} and above"
 
 
-def _hit_change(event: ev.AttachDecided) -> list[str]:
-    if event.tier in _CANNOT_SEE:
+def _turned(audit: Audit, item: AuditEvent) -> list[str]:
+    """What would have changed the decision of `item`, by deciding again with one thing changed."""
+    event = item.event
+    assert isinstance(event, ev.AttachDecided)  # noqa: S101
+    situation = situation_at(audit, item)
+    again = situation.decide()
+    if not agrees_with_record(again, event):
         return [
-            f"A hit at {event.tier} can be wrong: it {_CANNOT_SEE[event.tier]}. `wcache audit prove` looks at the files afterwards.",
-            "What would have changed it: other weights seen by this evidence, or a policy that accepts only pinned and above.",
+            f"Decided again on what the ledger held at this seq it would be {_ends_in(again)}: the record does not hold all that the "
+            f"{event.decided_by} saw, so what would have changed it cannot be worked out."
         ]
-    return ["What would have changed it: any change of a file's identity since it was hashed, followed by other content."]
+    lines = []
+    if situation.request.obstacle is not None:
+        free = msgspec.structs.replace(situation.request, obstacle=None, obstacle_detail="")
+        without = msgspec.structs.replace(situation, request=free).decide()
+        lines.append(f"Had that not been in the way, what the ledger held would have made it {_ends_in(without)}.")
+    found = turns(situation)
+    lines += [
+        f"What would have changed it: with {' and '.join(turn.changes)} it would have been {_ends_in(turn.decision, detail=False)}."
+        for turn in found
+    ]
+    if not found:
+        lines.append("What would have changed it: no one or two things that the ledger knows of would have made it a hit.")
+    return lines
+
+
+def _ends_in(decision: Decision, *, detail: bool = True) -> str:
+    if decision.outcome is Outcome.HIT:
+        return f"a hit at {decision.tier}"
+    return f"a {decision.outcome} ({decision.reason}{f': {decision.detail}' if detail and decision.detail else ''})"
 
 
 def _evidence(audit: Audit, event: ev.AttachDecided) -> list[str]:
@@ -209,7 +242,7 @@ def lineage_line(event: ev.LoadCompleted) -> str:
     )
 
 
-def _afterwards(row: dict[str, Any], seq: int) -> list[str]:
+def _afterwards(audit: Audit, row: dict[str, Any], seq: int) -> list[str]:
     lines = []
     if row["seq"] != seq:
         lines.append(f"Afterwards it was decided again at seq {row['seq']}: {row['decision']}, {row['reason']} ({row['detail']}).")
@@ -222,12 +255,35 @@ def _afterwards(row: dict[str, Any], seq: int) -> list[str]:
             f"{row['idle_bytes']} bytes that nobody used."
         )
     if row["ended_ns"] is not None:
-        lines.append(f"The lease ended at {utc(row['ended_ns'])}.")
+        lines.append(f"The lease ended at {utc(row['ended_ns'])}, {_span(row['ended_ns'] - row['decided_ns'])} after the decision.")
+    elif row["state"] in LEASED:
+        lines.append("The lease has not ended, as far as the ledger knows: the engine has the weights still.")
     if row["proof"] == Proof.UNPROVEN.value:
         lines.append("Proof: nobody has looked since (unproven).")
     elif row["proof"] is not None:
         lines.append(f"Proof: {row['proof']}, by seq {row['proof_seq']}.")
+    if row["decision"] == Outcome.HIT.value:
+        lines += _contradicted(audit, row)
     return lines
+
+
+def _contradicted(audit: Audit, row: dict[str, Any]) -> list[str]:
+    """What was found later about the same checkpoint and weights, by looking at other hits."""
+    return [
+        f"Since seq {item.seq} this checkpoint is known not to be the weights that were served: the same hit would be refused now."
+        for item in audit.contradictions(after_seq=row["seq"])
+        if item.weights_digest == row["served_digest"]
+        and item.seq != row["proof_seq"]
+        and (item.asked_key == row["asked_key"] or row["checkpoint"] in item.spellings)
+    ][:1]
+
+
+def _span(span_ns: int) -> str:
+    seconds = span_ns / 1e9
+    for unit_s, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
 
 
 def launch_summary(launch: str, attaches: Sequence[dict[str, Any]]) -> dict[str, Any]:

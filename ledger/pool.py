@@ -198,6 +198,7 @@ def helpers() -> int:
 def main(path: Path) -> None:
     gc.disable()  # what a block leaves behind holds no cycles, and looking for them costs a tenth of the time
     reader = Reader(path)
+    reader.map()
     examiner = Examiner(reader)
     while (body := _receive(sys.stdin.buffer)) is not None:
         message = _asked.decode(body)

@@ -98,19 +98,22 @@ def _known_digest(evidence: Iterable[ev.EvidenceRef], otherwise: str | None) -> 
     return pinned or trusted or otherwise
 
 
-def _decided(row: Row, seq: int, occurred_ns: int, event: ev.AttachDecided) -> None:
-    # `_value_`: the plain attribute behind `value`, whose descriptor costs more than all else where a million are replayed.
-    asked, served, engine, ranks, evidence = event.asked, event.served, event.engine, event.ranks, event.evidence
+def _decided(seq: int, occurred_ns: int, event: ev.AttachDecided) -> Row:
+    # Written out and with `_value_` (the attribute behind `value`, whose descriptor is slow), because a million are replayed.
+    asked, served, engine, ranks = event.asked, event.served, event.engine, event.ranks
     reason, tier, mode = event.reason, event.tier, event.mode
-    row.update(
-        attach=event.attach, seq=seq, first_seq=seq, decided_ns=occurred_ns, launch=event.launch, rank=ranks.rank, world=ranks.world,
-        host=event.host, engine=engine.name, engine_version=engine.version, uid=event.peer.uid, checkpoint=asked.spelling,
-        residency=event.residency, kind=event.kind._value_, device=event.device, decision=event.outcome._value_,
-        reason=reason._value_ if reason else None, detail=event.detail, tier=tier._value_ if tier else None,
-        asked_digest=_known_digest(evidence, asked.digest), asked_key=asked.key, asked_commit=asked.commit,
-        served_digest=served.digest if served else None, served_commit=served.commit if served else None,
-        mode=mode._value_ if mode else None, policy=event.policy, evidence=as_json(evidence), decided_by=event.decided_by,
-    )  # fmt: skip
+    return {
+        "attach": event.attach, "seq": seq, "first_seq": seq, "decided_ns": occurred_ns, "launch": event.launch, "rank": ranks.rank,
+        "world": ranks.world, "host": event.host, "engine": engine.name, "engine_version": engine.version, "uid": event.peer.uid,
+        "checkpoint": asked.spelling, "residency": event.residency, "kind": event.kind._value_, "device": event.device,
+        "decision": event.outcome._value_, "reason": reason._value_ if reason else None, "detail": event.detail,
+        "tier": tier._value_ if tier else None, "asked_digest": _known_digest(event.evidence, asked.digest), "asked_key": asked.key,
+        "asked_commit": asked.commit, "served_digest": served.digest if served else None,
+        "served_commit": served.commit if served else None,
+        "mode": mode._value_ if mode else None, "policy": event.policy, "evidence": as_json(event.evidence), "decided_by": event.decided_by,
+        "state": None, "proof": None, "proof_seq": None, "ended_ns": None, "mapped_bytes": None, "copied_bytes": None, "map_ms": None,
+        "fallback_bytes": None, "fallback_s": None, "idle_bytes": None,
+    }  # fmt: skip
 
 
 def _redecided(row: Row, seq: int, occurred_ns: int, event: ev.AttachRedecided) -> None:
@@ -144,8 +147,7 @@ def attach_row(row: Row | None, seq: int, occurred_ns: int, event: ev.Event, vie
     if row is None:
         if not isinstance(event, ev.AttachDecided):
             return None
-        row = _ATTACH.blank()
-        _decided(row, seq, occurred_ns, event)
+        row = _decided(seq, occurred_ns, event)
     elif (step := _ATTACH_STEPS.get(type(event))) is not None:
         step(row, seq, occurred_ns, event)
     proof = view.proof

@@ -23,7 +23,7 @@ from wcache.ledger.segments import History, readable
 from wcache.ledger.store import Ledger, NewEvent
 from wcache.ledger.stored import EVENT_COLUMNS, StoredEvent, stored_event
 from wcache.ledger.streams import Streams, streams_needed
-from wcache.ledger.upgrade import lay_out, lock_path
+from wcache.ledger.upgrade import lay_out, lock_path, require_current
 from wcache.ledger.verify import verify
 
 BATCH_EVENTS = 2000
@@ -40,7 +40,7 @@ def ignore(done: int, total: int, phase: str) -> None:
 
 
 class Offline:
-    """A ledger that nobody else has open, and its successor while that is written. `old` reads; it must not be written."""
+    """A ledger that nobody else has open, and its successor `new` while that is written. `engine` is for reading the old one."""
 
     def __init__(self, path: Path, engine: Engine | None, progress: Progress) -> None:
         self.path = path
@@ -79,14 +79,16 @@ class Offline:
         self._clean_beside()
         self.require_sound(self.new, "verify again")
 
-    def require_sound(self, path: Path, phase: str) -> None:
-        """Raises LedgerCorrupt: a ledger with problems is not written anew, and one that came out with problems is not used."""
+    def require_sound(self, path: Path, phase: str, shown: Path | None = None) -> None:
+        """Raises LedgerCorrupt: a ledger with problems is not written anew, and one that came out with problems is not used. `shown` is the
+        file that `path` is a copy of."""
         report = verify(path, lambda done, total: self.progress(done, total, phase))
         if not report.ok:
             first = report.problems[0]
             at = f"seq {first.seq}, " if first.seq is not None else ""
             what = f"{len(report.problems)} problems, first: {at}{first.cls}: {first.text}"
-            raise LedgerCorrupt(what, where=str(path), remedy="`wcache ledger verify` shows all; nothing was changed")
+            name = str(shown or path)
+            raise LedgerCorrupt(what, where=name, remedy=f"`wcache ledger verify --ledger {name}` shows all; nothing was changed")
 
     def exchange(self, keep: Path | None = None) -> None:
         """Puts the new file in the old one's place; `keep` is a second name for the old one."""
@@ -130,6 +132,8 @@ def offline(path: Path | str, progress: Progress = ignore) -> Iterator[Offline]:
             engine = connect_writer(path)
             alone = Offline(path, engine, progress)
             try:
+                with engine.begin() as connection:
+                    require_current(connection, path)
                 require_alone(engine, path)
                 require_room(path, path.stat().st_size)
                 alone.clean()
@@ -206,7 +210,7 @@ def _project_all(db: sqlite3.Connection, history: History, total: int, progress:
     """States and projections of an empty file, from the events that were carried and those that are there."""
     seed = [{"stream": name, "version": version, "state": ""} for name, version in history.versions.items()]
     statement = schema.upsert(schema.stream)
-    db.executemany(statement.sql, statement.rows(seed)) if seed else None
+    db.executemany(statement.sql, statement.rows(seed))
     _project(db, list(history.carried_events()))
     done = after = 0
     bodies = history.bodies()

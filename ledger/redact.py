@@ -68,13 +68,15 @@ def redact(path: Path | str, seqs: Sequence[int], why: str, progress: Progress =
             db = driver(connection)
             history = history_of(connection, alone.path)
             events = [_find(db, history, seq) for seq in wanted]
+        alone.require_sound(alone.path, "verify")
+        with alone.engine.begin() as connection:
+            db = driver(connection)
             held = _held(db)
             also = [_also(db, item, wanted) for item in events]
         for item in events:
             reason = why_not(item, held)
             if reason:
                 raise RequestRefused(reason, where=f"seq {item.seq} ({item.type})", detail="must_stay")
-        alone.require_sound(alone.path, "verify")
         made = [
             ev.PayloadRedacted(
                 target_seq=item.seq, why=why, uid=os.geteuid(), body=blanked(item.event), body_schema=type(item.event).schema

@@ -12,9 +12,10 @@ import msgspec
 from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.events import stream_of
 from wcache.ledger import schema
-from wcache.ledger.attaches import MAX_DIFFERENCES, PREFIX
-from wcache.ledger.block import WRONG_TYPE, Found
-from wcache.ledger.context import Context, compare_table
+from wcache.ledger.attaches import PREFIX, WRONG_TYPE
+from wcache.ledger.block import Found
+from wcache.ledger.comparison import MAX_DIFFERENCES, compare_table
+from wcache.ledger.context import Context
 from wcache.ledger.database import translated
 from wcache.ledger.pool import Block, Examiner, File, Part, Settle, Share
 from wcache.ledger.problem import Difference, Problem

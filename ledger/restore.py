@@ -131,7 +131,7 @@ def _prepare(source: Path, alone: Offline, there: _There) -> Restored:
     alone.progress(0, 1, "copy")
     copy(source, alone.new)
     upgrade(alone.new)
-    alone.require_sound(alone.new, "verify")
+    alone.require_sound(alone.new, "verify", source)
     origin = new_origin()
     engine = connect_writer(alone.new)
     try:

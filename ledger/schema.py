@@ -14,7 +14,7 @@ from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, Tex
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.base import Executable
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The migration that this release writes; a test compares it with alembic's head, which is not imported at run time."""
 
 metadata = MetaData()

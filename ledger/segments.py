@@ -7,6 +7,7 @@ must be known of what comes before it, so that a file can begin there; `segment.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,8 +24,10 @@ from wcache.ledger.merkle import Frontier, leaf_hash
 from wcache.ledger.store import Ledger, NewEvent, Unit
 from wcache.ledger.stored import StoredEvent, head_of, read_origin
 
-_OWN = (ev.SegmentOpened.type, ev.SegmentDropped.type, ev.PayloadRedacted.type)
+_OWN = (ev.SegmentOpened.type, ev.SegmentClosed.type, ev.SegmentDropped.type, ev.PayloadRedacted.type)
 _LEAF_COLUMNS = "seq, stream, version, type, schema, event_id, occurred_ns, recorded_ns, late, payload_hash"
+
+_HEX = re.compile("(?:[0-9a-f]{2})+")
 
 OPEN_ATTACHES = tuple(sorted(state.value for state in UNFINISHED | LEASED))
 """States of attaches that something is still to happen to."""
@@ -53,7 +56,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     `first_seq` is that of its first row; `chain_before` is what that row's chain hash links to, and `frontier` stands for all leaves
     before it. `origins`: the rows below each seq are chained under that origin, all others under `origin`. `carried` are the events of
     dropped segments that have to be replayed before the first row; `versions` those of streams that went on meanwhile without being
-    carried. `bodies`: what stands for a redacted payload.
+    carried. `redacted`: seq of a redacted event -> seq of the event that says so, and that event.
     """
 
     origin: str
@@ -62,6 +65,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     frontier: Frontier
     origins: tuple[tuple[int, str], ...] = ()
     opened: tuple[tuple[int, ev.SegmentOpened], ...] = ()
+    closed: tuple[tuple[int, ev.SegmentClosed], ...] = ()
     spans: tuple[ev.DroppedSpan, ...] = ()
     dropped_seq: int | None = None
     carried: tuple[ev.CarriedEvent, ...] = ()
@@ -132,8 +136,9 @@ def readable(row: tuple[Any, ...], bodies: Mapping[int, tuple[int, Any]]) -> tup
 
 def carried_of(db: sqlite3.Connection, stream: str) -> list[StoredEvent]:
     """The events of a stream that were carried over the newest drop, in their order. Raises LedgerCorrupt."""
+    (first_seq,) = db.execute("SELECT coalesce(min(seq), 1) FROM event").fetchone()
     newest = "SELECT schema, payload FROM event WHERE stream = 'ledger' AND type = ? AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1"
-    row = db.execute(newest, (ev.SegmentDropped.type,)).fetchone()
+    row = db.execute(newest, (ev.SegmentDropped.type,)).fetchone() if first_seq > 1 else None
     if row is None:
         return []
     dropped = ev.decode_payload(ev.SegmentDropped.type, *row)
@@ -145,19 +150,22 @@ def read_history(db: sqlite3.Connection, origin: str) -> History:
     """Of the ledger called `origin`; to be called within the transaction that reads the rows.
 
     What cannot be decoded is left out: whoever verifies finds it as a row like any other. Raises LedgerCorrupt where the first row is
-    not seq 1 and does not say what came before it.
+    not seq 1 and does not say what came before it, or where an origin cannot be one.
     """
     opened: list[tuple[int, ev.SegmentOpened]] = []
+    closed: list[tuple[int, ev.SegmentClosed]] = []
     dropped: list[tuple[int, ev.SegmentDropped]] = []
     redacted: dict[int, tuple[int, ev.PayloadRedacted]] = {}
-    sql = "SELECT seq, type, schema, payload FROM event WHERE stream = 'ledger' AND payload IS NOT NULL AND type IN (?, ?, ?) ORDER BY seq"
-    for seq, kind, schema, payload in db.execute(sql, _OWN):
+    sql = f"SELECT seq, type, schema, payload FROM event WHERE stream = 'ledger' AND payload IS NOT NULL AND type IN ({_marks(_OWN)})"  # noqa: S608
+    for seq, kind, schema, payload in db.execute(f"{sql} ORDER BY seq", _OWN):
         try:
             event = ev.decode_payload(kind, schema, payload)
         except LedgerCorrupt:
             continue
         if isinstance(event, ev.SegmentOpened):
             opened.append((seq, event))
+        elif isinstance(event, ev.SegmentClosed):
+            closed.append((seq, event))
         elif isinstance(event, ev.SegmentDropped) and event.spans:
             dropped.append((seq, event))
         elif isinstance(event, ev.PayloadRedacted):
@@ -166,6 +174,8 @@ def read_history(db: sqlite3.Connection, origin: str) -> History:
     for seq, opening_event in reversed(opened):
         if opening_event.origin and opening_event.origin != (origins[0][1] if origins else origin):
             origins.insert(0, (seq, opening_event.origin))
+            if not _HEX.fullmatch(opening_event.origin):
+                raise LedgerCorrupt(f"seq {seq} names an origin that cannot be one")
     (first_seq,) = db.execute("SELECT coalesce(min(seq), 1) FROM event").fetchone()
     chain_before, frontier = Chain(origins[0][1] if origins else origin).genesis, Frontier()
     if first_seq != 1:
@@ -178,6 +188,7 @@ def read_history(db: sqlite3.Connection, origin: str) -> History:
         frontier=frontier,
         origins=tuple(origins),
         opened=tuple(opened),
+        closed=tuple(closed),
         spans=dropped[-1][1].spans if dropped else (),
         dropped_seq=why[0] if why else None,
         carried=why[1].carried if why else (),
@@ -190,10 +201,18 @@ def _before(first_seq: int, begins: ev.SegmentOpened | None) -> tuple[bytes, Fro
     """Chain hash and frontier of the rows that are gone. Raises LedgerCorrupt."""
     if begins is None or begins.size != first_seq - 1:
         raise LedgerCorrupt(f"it begins with seq {first_seq}, and that row does not say what came before it")
+    frontier = _frontier(begins)
+    if frontier is None or not _HEX.fullmatch(begins.chain):
+        raise LedgerCorrupt(f"seq {first_seq} says of what came before it what cannot be")
+    return bytes.fromhex(begins.chain), frontier
+
+
+def _frontier(opened: ev.SegmentOpened) -> Frontier | None:
+    """As the event says it; None where that can be none."""
     try:
-        return bytes.fromhex(begins.chain), Frontier(begins.size, [bytes.fromhex(node) for node in begins.frontier])
-    except ValueError as error:
-        raise LedgerCorrupt(f"seq {first_seq} says of what came before it what cannot be: {error}") from error
+        return Frontier(opened.size, [bytes.fromhex(node) for node in opened.frontier])
+    except ValueError:
+        return None
 
 
 def read_leaves(db: sqlite3.Connection, history: History, after_seq: int, until_seq: int) -> Iterator[bytes]:
@@ -208,7 +227,7 @@ def read_leaves(db: sqlite3.Connection, history: History, after_seq: int, until_
 
 def grown(db: sqlite3.Connection, history: History, until_seq: int, known: Frontier | None = None) -> Frontier:
     """The frontier of all events up to a seq, from the nearest one below it that is known."""
-    said = [Frontier(event.size, [bytes.fromhex(node) for node in event.frontier]) for _, event in history.opened if event.frontier]
+    said = [one for _, event in history.opened if (one := _frontier(event)) is not None]
     nearest = max((one for one in (history.frontier, known, *said) if one is not None and one.size <= until_seq), key=lambda one: one.size)
     found = Frontier(nearest.size, nearest.nodes)
     found.extend(read_leaves(db, history, found.size, until_seq))

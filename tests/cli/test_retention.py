@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from support.commands import Cli, ok
 from support.daemon import DaemonProcess
-from support.segments import FIRST, three_segments
+from support.segments import FIRST, LATER_NS, three_segments
 
 from wcache.ledger.journal import Journal
+from wcache.ledger.retention import drop_segments
 from wcache.ledger.store import NewEvent
 
+CARRIED = next(seq for seq, event in enumerate(FIRST, 1) if event.type == "load.completed")
 OVER = next(seq for seq, event in enumerate(FIRST, 1) if event.type == "peer.refused")
 
 
@@ -33,6 +36,19 @@ def test_segments_are_closed_and_listed_with_the_day_from_which_they_may_go(lone
     refused = ok(lonely("ledger", "segment", "drop", "--keep", "183", "--json"), 2)["error"]
     assert "six months; the oldest closed segment may go from 20" in refused["what"]
     assert "since 20" in lonely("audit", "summary").stdout
+
+
+def test_a_question_about_a_time_that_was_dropped_says_so_and_is_not_answered_with_nothing(lonely: Cli, ledger: Path) -> None:
+    drop_segments(ledger, now_ns=LATER_NS)
+    assert "was dropped by policy" in lonely("audit", "attaches").stdout
+    assert "was dropped by policy" in lonely("audit", "wrong-hits", "--since", "2020-01-01").stdout
+    later = json.loads(lonely("ledger", "segment", "ls", "--json").stdout)["since"]
+    assert "dropped" not in lonely("audit", "fallbacks", "--since", later).stdout
+    assert "were dropped by policy" in lonely("audit", "summary").stdout
+    dropped = json.loads(lonely("audit", "summary", "--json").stdout)["coverage"]["dropped"][0]
+    assert ok(lonely("audit", "at", dropped["from"], "--json"), 4)["error"]["code"] == "not_found"
+    assert "it was dropped by uid" in ok(lonely("audit", "explain", str(OVER), "--json"), 4)["error"]["what"]
+    assert "the ledger carries it on" in lonely("audit", "explain", str(CARRIED)).stdout
 
 
 def test_a_redaction_and_a_restore_say_what_they_did(lonely: Cli, ledger: Path, tmp_path: Path) -> None:

@@ -13,13 +13,15 @@ from support.commands import in_processes
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, alive, wait_until
 from support.manager import Manager, Unit
+from support.segments import LATER_NS
 
 from wcache.core.memory import memfd
 from wcache.core.model.events import DaemonStarted, DaemonStopped, LeaseEnded, LoadFailed, ResidencyLost, ResidencyReadopted
-from wcache.core.model.vocabulary import ResidencyState
+from wcache.core.model.vocabulary import ResidencyState, Tier
 from wcache.core.wire.messages import LoadRequest, ReleaseRequest
 from wcache.daemon.deposits import CONNECTION, SEGMENTS, Deposit
 from wcache.daemon.descriptor_store import Store, returned
+from wcache.ledger.retention import drop_segments
 from wcache.ledger.verify import verify
 from wcache.loader.attach import attach as loader_attach
 
@@ -90,6 +92,30 @@ def test_a_restart_of_the_unit_keeps_weights_and_leases(unit: Unit, checkpoint: 
     assert [one.view.state for one in unit.status().residencies] == [ResidencyState.RESIDENT]
     assert len(unit.events("residency.readopted")) == 2
     serves_the_bytes_of(unit, checkpoint)
+
+
+def test_what_is_kept_over_a_restart_outlives_a_drop_of_the_segments_that_it_is_from(unit: Unit, checkpoint: Path) -> None:
+    """As `ExecStartPre=wcache ledger segment drop` does: the weights, a lease, and the evidence that the next hit rests on are carried."""
+    residency = unit.load(checkpoint).residency.residency
+    attached = loader_attach(checkpoint, settings=unit.settings)
+    attached.report_mapped(1.0)
+    attached.settle()
+    done = in_processes(unit.env)("ledger", "segment", "close")
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: len(unit.manager.names()) == 4)
+    assert unit.stop() == 0, unit.log()
+    dropped = drop_segments(unit.settings.ledger, now_ns=LATER_NS)
+    assert dropped.span is not None and dropped.span.decisions == {"hit": 1}
+    unit.start()
+    assert unit.events("residency.lost", "daemon.lost", "lease.ended") == []
+    assert [lease.attach for lease in unit.status().leases] == [attached.attach]
+    again = loader_attach(checkpoint, settings=unit.settings)
+    assert again.hit
+    assert [(event.tier, event.residency) for event in unit.events("attach.decided")] == [(Tier.PINNED, residency)]  # type: ignore[attr-defined]
+    for one in (attached, again):
+        one.close()
+    wait_until(lambda: not unit.status().leases)
+    assert verify(unit.settings.ledger).problems == []
 
 
 def test_a_load_that_runs_when_the_unit_is_restarted_has_failed(unit: Unit, checkpoint: Path, tmp_path: Path) -> None:

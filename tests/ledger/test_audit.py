@@ -207,13 +207,13 @@ def test_grants_are_listed_with_their_state_and_use(past: Past, served: ev.LoadC
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_an_explanation_says_what_would_have_changed_every_miss(past: Past, reason: Reason) -> None:
+def test_an_explanation_says_what_to_do_about_every_miss(past: Past, reason: Reason) -> None:
     seq = past.decided(ASKED, None, outcome=Outcome.STRICT_MISS, reason=reason, detail="d")
     with Audit(past.ledger.path) as audit:
         text = "\n".join(explain(audit, seq).sentences)
     assert "vllm 0.33 on node" in text
     assert f"reason {reason}" in text
-    assert "What would have changed it: " in text
+    assert "What to do: " in text
     assert "{" not in text
 
 

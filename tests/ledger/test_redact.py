@@ -18,7 +18,9 @@ from wcache.core.model import events as ev
 from wcache.core.model.errors import NotFound, RequestRefused, UsageError
 from wcache.core.model.vocabulary import REDACTED
 from wcache.ledger.audit import Audit
+from wcache.ledger.counts import Counts
 from wcache.ledger.explain import explain
+from wcache.ledger.journal import Journal
 from wcache.ledger.knowledge import Knowledge
 from wcache.ledger.redact import blanked, redact
 from wcache.ledger.replay import replay
@@ -131,6 +133,19 @@ def test_a_redacted_fingerprint_is_no_evidence_until_it_is_taken_anew(path: Path
     with Ledger.open(path) as ledger:
         add(ledger, (history.recorded(UNUSED),))
     assert verify(path).ok and replay(path) == []
+
+
+def test_counters_are_what_they_were(path: Path) -> None:
+    def totals() -> dict[tuple[str, ...], int]:
+        counts = Counts(path, Journal(path.with_name("journal")))
+        counts.refresh()
+        return dict(counts.totals)
+
+    three_segments(path)
+    before = totals()
+    over = [seq for seq, event in enumerate(FIRST, 1) if event.type in ("peer.refused", "release.requested", "release.completed")]
+    redact(path, over, "x")
+    assert totals() == before
 
 
 def test_what_was_redacted_is_carried_over_a_drop_as_it_was_kept(path: Path) -> None:

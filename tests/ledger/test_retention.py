@@ -16,9 +16,12 @@ from support.segments import FIRST, HASHED, LATER_NS, SECOND, UNUSED, add, three
 from wcache.core.model import events as ev
 from wcache.core.model.errors import IllegalTransition, LedgerCorrupt, LedgerUnavailable, UsageError
 from wcache.ledger.audit import Audit
+from wcache.ledger.backup import backup
 from wcache.ledger.knowledge import Knowledge
 from wcache.ledger.leaves import roots
+from wcache.ledger.redact import redact
 from wcache.ledger.replay import replay
+from wcache.ledger.restore import restore
 from wcache.ledger.retention import KEEP_DAYS_LEAST, drop_segments, retention
 from wcache.ledger.schema import PROJECTIONS
 from wcache.ledger.segments import close_segment
@@ -199,6 +202,23 @@ def test_a_segment_that_says_what_is_not_so_is_found(path: Path) -> None:
         "the number of events before it is not so", "the root over the events before it is not so", "the chain before it is not so",
         "the state of attach/a-3 is not so",
     ]  # fmt: skip
+
+
+def test_helpers_that_read_blocks_know_of_what_was_carried_redacted_and_restored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    three_segments(path)
+    over = [seq for seq, event in enumerate(FIRST, 1) if getattr(event, "attach", None) == "a-5"]
+    with Ledger.open(path) as ledger:
+        add(ledger, (history.inconclusive("a-5"),))
+    redact(path, over[:2], "x")
+    assert backup(path, path.with_name("backup")).ok
+    restore(path.with_name("backup"), path, replace=True)
+    monkeypatch.setattr("wcache.ledger.replay.BLOCK_EVENTS", 5)
+    monkeypatch.setattr("wcache.ledger.verify.POOL_EVENTS", 1)
+    assert verify(path).problems == []
+    drop_segments(path, now_ns=LATER_NS)
+    assert verify(path).problems == []
+    without_triggers(path, "UPDATE event SET late = 1 WHERE seq = (SELECT max(seq) - 1 FROM event)")
+    assert {"chain"} <= {problem.cls for problem in verify(path).problems}
 
 
 units = st.lists(st.lists(history.events(), min_size=1, max_size=3), min_size=1, max_size=6)

@@ -18,11 +18,12 @@ from wcache.ledger import schema
 from wcache.ledger.database import connect_writer
 from wcache.ledger.store import Ledger
 from wcache.ledger.upgrade import create, give_birth, migrate, upgrade
+from wcache.ledger.views import VIEWS
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "schema.sql"
-FAILING = """
+FAILING = f"""
 revision = "9999"
-down_revision = "0001"
+down_revision = "{schema.SCHEMA_REVISION}"
 
 def upgrade():
     from alembic import op
@@ -132,6 +133,14 @@ def test_a_ledger_of_another_release_is_refused_with_the_remedy(path: Path, revi
         with pytest.raises(LedgerError) as raised:
             Ledger.open(path, read_only=read_only)
         assert remedy in raised.value.diagnostics()
+
+
+def test_every_view_is_documented_with_exactly_its_columns(ledger: Ledger) -> None:
+    connection = sqlite3.connect(ledger.path)
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY rowid")]
+    found = {name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")] for name in names}
+    connection.close()
+    assert found == {name: list(columns) for name, (_, columns) in VIEWS.items()}
 
 
 def test_some_other_sqlite_file_is_refused(path: Path) -> None:
