@@ -70,7 +70,7 @@ class Reader:
         """SQLite's own findings about a table and its indexes, or the whole file."""
         try:
             lines = [str(row[0]) for row in self.db.execute(f"PRAGMA integrity_check{f'({table})' if table else ''}")]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             lines = [meaning(error, self.path).what]
         return [Problem(None, "file", line.replace("\n", " ")) for line in lines if line != "ok"]
 

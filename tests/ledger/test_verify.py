@@ -193,6 +193,16 @@ def test_a_file_that_is_no_database(path: Path, body: bytes) -> None:
             open_it(path)
 
 
+def test_a_schema_that_is_no_text_any_more_is_one_clear_finding(path: Path) -> None:
+    filled(path)
+    body = bytearray(path.read_bytes())
+    at = body.index(b"CREATE TABLE residency")
+    body[at : at + 3] = b"\xff\x9a\xff"
+    path.write_bytes(body)
+    (problem,) = verify(path).problems
+    assert problem.cls == "file"
+
+
 def test_an_absent_ledger_is_not_found(path: Path) -> None:
     with pytest.raises(NotFound):
         verify(path)
