@@ -12,11 +12,11 @@ from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.events import stream_of
 from wcache.ledger import schema
 from wcache.ledger.attaches import PREFIX, WRONG_TYPE
-from wcache.ledger.block import Found
+from wcache.ledger.block import Found, plus
 from wcache.ledger.comparison import MAX_DIFFERENCES, compare_table
 from wcache.ledger.context import Context
 from wcache.ledger.database import translated
-from wcache.ledger.pool import Block, Examiner, File, Part, Settle, Share
+from wcache.ledger.pool import Block, Examiner, File, Index, Part, Settle, Share
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, OTHERS, Reader
 from wcache.ledger.store import Ledger
@@ -45,21 +45,24 @@ class Whole(msgspec.Struct):
     unexplained: list[int]
 
 
-def examine_all(reader: Reader, origin: str, runner: Runner, progress: Progress | None = None, *, file: Sequence[File] = ()) -> Whole:
-    """Checks and replays every event that `reader` sees; the parts of `file` are done beside it."""
+def examine_all(reader: Reader, origin: str, runner: Runner, progress: Progress | None = None, *, file: bool = False) -> Whole:
+    """Checks and replays every event that `reader` sees; with `file` also the pages and indexes of the file, beside it."""
     whole = Found(problems=[], differences=[], continued=[], redacted=[], policies={}, contradictions=[])
     total, blocks = _blocks(reader)
     context = read_context(reader, whole.problems.append)
     runner.share(Share(origin, context.timeline))
     results: dict[int, Found] = {}
     done = 0
-    for place, found in runner.results([*file, *blocks]):
+    first: list[Part] = [File(), Index(0), Index(1), *map(File, reader.tables())] if file else []  # the longest first
+    for place, found in runner.results([*first, *blocks]):
         results[place] = found
         done += found.events
-        if progress is not None and place >= len(file):
+        if progress is not None and place >= len(first):
             progress(done, total)
     for place in sorted(results):
         _merge(whole, results[place])
+    if file and whole.rows != whole.indexed and all(problem.cls != "file" for problem in whole.problems):
+        whole.problems.append(Problem(None, "file", "an index of the events is not that of the rows"))
     names = _unsettled(whole)
     whole.differences = [item for item in whole.differences if _stream(item) not in names]
     parts = [Settle(names[at : at + SETTLE_STREAMS]) for at in range(0, len(names), SETTLE_STREAMS)]
@@ -119,6 +122,7 @@ def _merge(whole: Found, found: Found) -> None:
     for name, body in found.policies.items():
         whole.policies.setdefault(name, body)
     whole.contradictions += found.contradictions
+    whole.rows, whole.indexed = plus(whole.rows, found.rows), plus(whole.indexed, found.indexed)
 
 
 def _unsettled(whole: Found) -> list[str]:

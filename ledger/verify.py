@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from wcache.core.model.errors import LedgerError, NotFound, WcacheError
 from wcache.ledger.database import meaning
-from wcache.ledger.pool import BrokenPool, Examiner, File, Pool, helpers
+from wcache.ledger.pool import BrokenPool, Examiner, Pool, helpers
 from wcache.ledger.problem import Problem
 from wcache.ledger.reader import Reader
 from wcache.ledger.replay import Progress, Whole, examine_all
@@ -114,11 +114,11 @@ def _examine(reader: Reader, origin: str, progress: Progress | None) -> Whole:
         try:
             with Pool(reader.path, number) as pool:
                 if _see_the_same(reader, pool):
-                    return examine_all(reader, origin, pool, progress, file=(File(),))
+                    return examine_all(reader, origin, pool, progress, file=True)
         except (BrokenPool, OSError):
             pass
     reader.begin()
-    return examine_all(reader, origin, Examiner(reader), progress, file=(File(),))
+    return examine_all(reader, origin, Examiner(reader), progress, file=True)
 
 
 def _see_the_same(reader: Reader, pool: Pool) -> bool:
