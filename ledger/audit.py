@@ -342,6 +342,11 @@ class Audit:
         body = self.scalar(sa.select(schema.fingerprint.c.body).where(schema.fingerprint.c.fingerprint == fingerprint))
         return None if body is None else msgspec.json.decode(body, type=Fingerprint)
 
+    def recorded_ns(self, fingerprint: str) -> int | None:
+        """When a fingerprint was recorded first."""
+        found: int | None = self.scalar(sa.select(schema.fingerprint.c.recorded_ns).where(schema.fingerprint.c.fingerprint == fingerprint))
+        return found
+
     def grant(self, grant: str) -> Grant | None:
         """Also one that was taken back."""
         body = self.scalar(sa.select(schema.trust.c.body).where(schema.trust.c.grant == grant))

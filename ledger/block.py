@@ -17,9 +17,10 @@ import msgspec
 from wcache.ledger.attaches import PREFIX, WRONG_TYPE, Attaches, Timeline
 from wcache.ledger.chain import Chain, framed, framed_kind, payload_hash
 from wcache.ledger.comparison import compare_between, compare_named
+from wcache.ledger.database import meaning
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.projection import Row
-from wcache.ledger.reader import Reader
+from wcache.ledger.reader import SUM_MASK, Reader, added_up
 
 CHUNK_ROWS = 500
 BACKWARDS_NOTED_NS = 1_000_000_000
@@ -27,7 +28,8 @@ BACKWARDS_NOTED_NS = 1_000_000_000
 
 class Found(msgspec.Struct):
     """What checking some events found. `differences` are of attaches and their streams; `started` counts the streams that begin there and
-    `continued` names those that began before; `backwards` are the first seq and the number of times that the clock went back."""
+    `continued` names those that began before; `backwards` are the first seq and the number of times that the clock went back. `rows` and
+    `indexed` are what the rows, and the two indexes over them, add up to."""
 
     problems: list[Problem] = []
     differences: list[Difference] = []
@@ -40,6 +42,8 @@ class Found(msgspec.Struct):
     backwards: tuple[int, int] = (0, 0)
     policies: dict[str, str] = {}
     contradictions: list[Row] = []
+    rows: tuple[int, int] = (0, 0)
+    indexed: tuple[int, int] = (0, 0)
 
 
 class _Rows:
@@ -109,11 +113,25 @@ def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int,
         while chunk := list(islice(rows, CHUNK_ROWS)):
             checked.check(chunk)
             attaches.take(map(reader.past.kept, chunk) if reader.past.bodies else chunk)
+            found.rows = plus(found.rows, added_up(chunk))
     found.last_seq, found.last_chain = checked.seq, checked.link
     streams = attaches.streams.values()
     found.continued = [PREFIX + stream.key for stream in streams if stream.partial]
     found.started = sum(1 for stream in streams if stream.accepted and not stream.partial)
     return _compared(found, attaches, lambda: compare_between(reader.db, first_seq, last_seq, streams))
+
+
+def plus(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+    return (left[0] + right[0]) & SUM_MASK, (left[1] + right[1]) & SUM_MASK
+
+
+def add_up_index(reader: Reader, index: int) -> Found:
+    """What one index of `event` adds up to."""
+    try:
+        total = reader.indexed(index)
+    except sqlite3.Error as error:
+        return Found(problems=[Problem(None, "file", f"an index of the events cannot be read: {meaning(error, reader.path).what}")])
+    return Found(indexed=(total, 0) if index == 0 else (0, total))
 
 
 def settle(reader: Reader, residencies: Timeline, names: Sequence[str]) -> Found:

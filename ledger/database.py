@@ -89,8 +89,11 @@ def _engine(uri: str, begin: str, pragmas: tuple[str, ...]) -> Engine:
 
     def creator() -> sqlite3.Connection:
         connection = _dbapi(uri)
-        for pragma in pragmas:
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in pragmas:
+                connection.execute(f"PRAGMA {pragma}")
+        except UnicodeDecodeError as error:  # what SQLite quotes of a damaged schema is no text
+            raise sqlite3.DatabaseError("the schema is malformed") from error
         return connection
 
     # One connection for the life of the engine: opening and closing is when SQLite checkpoints.

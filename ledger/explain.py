@@ -128,7 +128,7 @@ def _decision(audit: Audit, found: AuditEvent, event: ev.AttachDecided) -> list[
         f"wanted {kind} of {asked.spelling}{where}{commit} on {event.device}."
     ]
     row = audit.attach_at(found.seq)
-    lines += _evidence(audit, event)
+    lines += _evidence(audit, found, event)
     if event.kind is Kind.PROCESSED and event.residency is not None:
         told = audit.stream(f"residency/{event.residency}")
         lines += [lineage_line(item.event) for item in told if isinstance(item.event, ev.LoadCompleted)]
@@ -199,7 +199,7 @@ def _ends_in(decision: Decision, *, detail: bool = True) -> str:
     return f"a {decision.outcome} ({decision.reason}{f': {decision.detail}' if detail and decision.detail else ''})"
 
 
-def _evidence(audit: Audit, event: ev.AttachDecided) -> list[str]:
+def _evidence(audit: Audit, item: AuditEvent, event: ev.AttachDecided) -> list[str]:
     if not event.evidence:
         return ["Evidence: none was taken."]
     lines = []
@@ -210,7 +210,9 @@ def _evidence(audit: Audit, event: ev.AttachDecided) -> list[str]:
         grant = audit.grant(taken.grant) if taken and taken.grant else None
         if grant is not None:
             about += f" The grant says: {grant.reason!r} (uid {grant.operator_uid}, {utc(grant.granted_ns)})."
-        lines.append(f"Evidence: {about.rstrip('.')}; it {word[reference.agrees]}.")
+        hashed_ns = audit.recorded_ns(taken.reuses) if taken and taken.reuses else None
+        age = f" Those bytes were hashed {_span(item.recorded_ns - hashed_ns)} before." if hashed_ns else ""
+        lines.append(f"Evidence: {about.rstrip('.')}; it {word[reference.agrees]}.{age}")
     return lines
 
 

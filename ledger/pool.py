@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import IO, Any
 
 import msgspec
 
-from wcache.ledger.block import Found, examine, settle
+from wcache.ledger.block import Found, add_up_index, examine, settle
 from wcache.ledger.chain import Chain
 from wcache.ledger.reader import Reader
 from wcache.ledger.segments import Past
@@ -40,9 +41,16 @@ class Share(msgspec.Struct, tag=True, frozen=True):
 
 
 class File(msgspec.Struct, tag=True, frozen=True):
-    """SQLite's own check of one table with its indexes (https://sqlite.org/pragma.html#pragma_integrity_check); None: of the whole file."""
+    """SQLite's own check of one table with its indexes (https://sqlite.org/pragma.html#pragma_integrity_check); None: of the whole file,
+    without comparing indexes."""
 
     table: str | None = None
+
+
+class Index(msgspec.Struct, tag=True, frozen=True):
+    """One of the two indexes of `event`, added up."""
+
+    index: int
 
 
 class Block(msgspec.Struct, tag=True, frozen=True):
@@ -58,7 +66,7 @@ class Settle(msgspec.Struct, tag=True, frozen=True):
     streams: list[str]
 
 
-Part = File | Block | Settle
+Part = File | Index | Block | Settle
 
 
 class BrokenPool(Exception):
@@ -79,6 +87,8 @@ class Examiner:
     def do(self, part: Part) -> Found:
         if isinstance(part, File):
             return Found(problems=self._reader.integrity(part.table))
+        if isinstance(part, Index):
+            return add_up_index(self._reader, part.index)
         assert self._shared is not None  # noqa: S101
         residencies = self._shared.residencies
         if isinstance(part, Block):
@@ -108,10 +118,13 @@ def _receive(pipe: IO[bytes]) -> bytes | None:
 
 
 class _Helper:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, hash_seed: int) -> None:
         command = [sys.executable, "-m", "wcache.ledger.pool", str(path)]
+        environ = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}  # what they add up must agree
         # From /: `python -m` puts the current directory first on the path.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/")
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env=environ
+        )
         assert self._process.stdin and self._process.stdout  # noqa: S101
         self._to, self._from = self._process.stdin, self._process.stdout
 
@@ -137,9 +150,10 @@ class Pool:
 
     def __init__(self, path: Path, helpers: int) -> None:
         self._helpers: list[_Helper] = []
+        hash_seed = secrets.randbelow(1 << 32)
         try:
             for _ in range(helpers):
-                self._helpers.append(_Helper(path))
+                self._helpers.append(_Helper(path, hash_seed))
         except BaseException:
             self.close()
             raise

@@ -13,11 +13,11 @@ from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.events import stream_of
 from wcache.ledger import schema
 from wcache.ledger.attaches import PREFIX, WRONG_TYPE
-from wcache.ledger.block import Found
+from wcache.ledger.block import Found, plus
 from wcache.ledger.comparison import MAX_DIFFERENCES, compare_table
 from wcache.ledger.context import Context
 from wcache.ledger.database import translated
-from wcache.ledger.pool import Block, Examiner, File, Part, Settle, Share
+from wcache.ledger.pool import Block, Examiner, File, Index, Part, Settle, Share
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, OTHERS, Reader
 from wcache.ledger.segments import History, carried_row, read_history, readable
@@ -47,8 +47,8 @@ class Whole(msgspec.Struct):
     unexplained: list[int]
 
 
-def examine_all(reader: Reader, history: History, runner: Runner, progress: Progress | None = None, *, file: Sequence[File] = ()) -> Whole:
-    """Checks and replays every event that `reader` sees; the parts of `file` are done beside it."""
+def examine_all(reader: Reader, history: History, runner: Runner, progress: Progress | None = None, *, file: bool = False) -> Whole:
+    """Checks and replays every event that `reader` sees; with `file` also the pages and indexes of the file, beside it."""
     whole = Found(problems=[], differences=[], continued=[], redacted=[], policies={}, contradictions=[])
     reader.past = history.past()
     total, blocks = _blocks(reader, history)
@@ -56,13 +56,16 @@ def examine_all(reader: Reader, history: History, runner: Runner, progress: Prog
     runner.share(Share(history.origin, reader.past, context.timeline))
     results: dict[int, Found] = {}
     done = 0
-    for place, found in runner.results([*file, *blocks]):
+    first: list[Part] = [File(), Index(0), Index(1), *map(File, reader.tables())] if file else []  # the longest first
+    for place, found in runner.results([*first, *blocks]):
         results[place] = found
         done += found.events
-        if progress is not None and place >= len(file):
+        if progress is not None and place >= len(first):
             progress(done, total)
     for place in sorted(results):
         _merge(whole, results[place])
+    if file and whole.rows != whole.indexed and all(problem.cls != "file" for problem in whole.problems):
+        whole.problems.append(Problem(None, "file", "an index of the events is not that of the rows"))
     names = sorted({*_unsettled(whole), *reader.past.carried})
     whole.started += len(reader.past.carried)
     whole.differences = [item for item in whole.differences if _stream(item) not in names]
@@ -128,6 +131,7 @@ def _merge(whole: Found, found: Found) -> None:
     for name, body in found.policies.items():
         whole.policies.setdefault(name, body)
     whole.contradictions += found.contradictions
+    whole.rows, whole.indexed = plus(whole.rows, found.rows), plus(whole.indexed, found.indexed)
 
 
 def _unsettled(whole: Found) -> list[str]:

@@ -11,6 +11,7 @@ import binascii
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,8 @@ KEY_ID_BYTES = 4
 SIGNATURE_BYTES = 64
 _KEY_BYTES = 32
 _ED25519 = b"\x01"
+_COSIGNATURE = b"\x04"
+_TIME_BYTES = 8
 _PRIVATE = "PRIVATE+KEY+"
 _FILE_MAX_BYTES = 4096
 
@@ -44,37 +47,42 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def key_id(name: str, public: bytes) -> bytes:
+def key_id(name: str, public: bytes, kind: bytes = _ED25519) -> bytes:
     """The 4 bytes that stand before a signature."""
-    return sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:KEY_ID_BYTES]
+    return sha256(name.encode() + b"\n" + kind + public).digest()[:KEY_ID_BYTES]
 
 
 class PublicKey:
-    """What anybody may have: checks signatures of one key."""
+    """What anybody may have: checks signatures of one key. A witness's key is of another kind (https://c2sp.org/tlog-cosignature, Ed25519):
+    what it signs begins with the time at which it did."""
 
-    def __init__(self, name: str, raw: bytes) -> None:
+    def __init__(self, name: str, raw: bytes, kind: bytes = _ED25519) -> None:
         self.name = check_name(name)
         self.raw = raw
-        self.id = key_id(name, raw)
+        self.id = key_id(name, raw, kind)
+        self._kind = kind
         self._key: Ed25519PublicKey = _library().Ed25519PublicKey.from_public_bytes(raw)
 
     @classmethod
     def parse(cls, text: str) -> PublicKey:
         """From `name+id+base64`. Raises UsageError."""
-        name, said, raw = _parse(text.strip())
-        key = cls(name, raw)
+        name, said, raw = _parse(text.strip(), (_ED25519, _COSIGNATURE))
+        key = cls(name, raw[1:], raw[:1])
         if key.id.hex() != said:
             raise UsageError(f"the id of this key is {key.id.hex()}, not {said}", where=name, remedy="copy the whole line again")
         return key
 
     @property
     def text(self) -> str:
-        return f"{self.name}+{self.id.hex()}+{base64.b64encode(_ED25519 + self.raw).decode()}"
+        return f"{self.name}+{self.id.hex()}+{base64.b64encode(self._kind + self.raw).decode()}"
 
     def verify(self, signature: bytes, data: bytes) -> None:
         """Raises SignatureInvalid where the signature is not this key's over just these bytes."""
         from cryptography.exceptions import InvalidSignature
 
+        if self._kind == _COSIGNATURE:
+            time_s, signature = int.from_bytes(signature[:_TIME_BYTES], "big"), signature[_TIME_BYTES:]
+            data = f"cosignature/v1\ntime {time_s}\n".encode() + data
         try:
             self._key.verify(signature, data)
         except InvalidSignature:
@@ -102,8 +110,8 @@ class SigningKey:
         text = _read_private(Path(path)).strip()
         if text.startswith(_PRIVATE):
             with suppress(UsageError):
-                name, _, seed = _parse(text[len(_PRIVATE) :])
-                key = cls(name, seed)
+                name, _, raw = _parse(text[len(_PRIVATE) :], (_ED25519,))
+                key = cls(name, raw[1:])
                 if key._text() == text:
                     return key
         raise UsageError("this file does not hold a private key", where=str(path), remedy="give one that `wcache ledger key new` made")
@@ -161,17 +169,17 @@ def read_public_key(spelling: str) -> PublicKey:
         raise UsageError(f"the public key cannot be read: {why}", where=spelling) from error
 
 
-def _parse(text: str) -> tuple[str, str, bytes]:
-    """Name, id in hex as it is said, and the 32 bytes of the key. A base64 text has plus signs too, so only the first two separate."""
+def _parse(text: str, kinds: Sequence[bytes]) -> tuple[str, str, bytes]:
+    """Name, id in hex as it is said, and the key's kind and 32 bytes. A base64 text has plus signs too, so only the first two separate."""
     parts = text.split("+", 2)
     try:
         name, said, encoded = parts
         raw = base64.b64decode(encoded, validate=True)
     except (ValueError, binascii.Error):
         raise UsageError("this is no key", remedy="a public key is one line: name+id+base64") from None
-    if raw[:1] != _ED25519 or len(raw) != 1 + _KEY_BYTES:
+    if raw[:1] not in kinds or len(raw) != 1 + _KEY_BYTES:
         raise UsageError("this is no Ed25519 key", where=name)
-    return check_name(name), said, raw[1:]
+    return check_name(name), said, raw
 
 
 def _read_private(path: Path) -> str:

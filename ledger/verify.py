@@ -16,7 +16,7 @@ from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, Wcach
 from wcache.ledger.against import Given, hold
 from wcache.ledger.continuity import check_segments, remarks
 from wcache.ledger.database import UNREADABLE, meaning
-from wcache.ledger.pool import BrokenPool, Examiner, File, Pool, helpers
+from wcache.ledger.pool import BrokenPool, Examiner, Pool, helpers
 from wcache.ledger.problem import Problem
 from wcache.ledger.reader import Reader
 from wcache.ledger.replay import Progress, Whole, examine_all
@@ -136,11 +136,11 @@ def _examine(reader: Reader, history: History, progress: Progress | None) -> Who
         try:
             with Pool(reader.path, number) as pool:
                 if _see_the_same(reader, pool):
-                    return examine_all(reader, history, pool, progress, file=(File(),))
+                    return examine_all(reader, history, pool, progress, file=True)
         except (BrokenPool, OSError):
             pass
     reader.begin()
-    return examine_all(reader, history, Examiner(reader), progress, file=(File(),))
+    return examine_all(reader, history, Examiner(reader), progress, file=True)
 
 
 def _see_the_same(reader: Reader, pool: Pool) -> bool:

@@ -167,6 +167,7 @@ def test_what_would_have_changed_a_hit(told: Told, evidence: Fingerprint, policy
     told.append(*RESIDENT, ev.TrustGranted(grant=GRANT))
     text = told.explained(told.decide((evidence,), policy))
     assert "Decided by the server: hit." in text
+    assert ("Those bytes were hashed" in text) is (evidence.reuses is not None)
     assert f"What would have changed it: with {change} it would have been a fallback ({reason})." in text
 
 

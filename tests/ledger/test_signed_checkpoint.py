@@ -106,6 +106,34 @@ def test_a_signature_of_a_known_key_that_does_not_hold_spoils_the_note_and_one_o
         note.signed_by([SigningKey.generate("example.com/log").public])
 
 
+def test_a_witness_signs_the_note_with_its_time_and_is_believed_alone(path: Path) -> None:
+    """https://c2sp.org/tlog-cosignature, the Ed25519 kind."""
+    import base64
+
+    key = SigningKey.generate("witness.example.com/w1")
+    witness = PublicKey(key.name, key.public.raw, b"\x04")
+    assert PublicKey.parse(witness.text).id == witness.id != key.public.id
+    make_checkpoint(fill(path, 3), KEY)
+    note = default_path(path)
+    body = read_checkpoint(note).body.encode()
+
+    def cosigned(time_s: int, signed_time_s: int) -> str:
+        signature = key.sign(f"cosignature/v1\ntime {signed_time_s}\n".encode() + body)
+        line = base64.b64encode(witness.id + time_s.to_bytes(8, "big") + signature).decode()
+        return f"\u2014 {key.name} {line}\n"
+
+    plain = note.read_text(encoding="utf-8")
+    assert found(path, note, keys=(witness,)) == {"signature"}
+    note.write_text(plain + cosigned(1679315147, 1679315147), encoding="utf-8")
+    assert found(path, note, keys=(witness,)) == set()
+    assert found(path, note, keys=(witness, KEY.public)) == set()
+    note.write_text(plain + cosigned(1679315148, 1679315147), encoding="utf-8")
+    assert found(path, note, keys=(witness,)) == {"signature"}
+    assert found(path, note, keys=(witness, KEY.public)) == {"signature"}  # one that must be right is not
+    assert found(path, note) == set()
+    assert make_checkpoint(path, KEY).new is False
+
+
 # --- making them ------------------------------------------------------------------------------------------------------------
 
 

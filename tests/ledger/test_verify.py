@@ -193,6 +193,36 @@ def test_a_file_that_is_no_database(path: Path, body: bytes) -> None:
             open_it(path)
 
 
+@pytest.mark.parametrize("text", ["d" * 32, "attach/needle"])
+def test_an_index_that_is_not_that_of_the_rows(path: Path, text: str) -> None:
+    """Appends look events up by their ids and streams: an index that lies would let one come twice."""
+    filled(path)
+    with Ledger.open(path) as ledger:
+        ledger.append("attach/needle", 0, "d" * 32, history.decided("needle"))
+    body = path.read_bytes()
+    places = [at for at in range(len(body)) if body.startswith(text.encode(), at)]
+    assert len(places) >= 2  # in the row and in its index, at least
+    classes = set()
+    for at in places:
+        changed = bytearray(body)
+        changed[at + 3] ^= 1
+        path.write_bytes(changed)
+        problems = verify(path).problems
+        assert problems, at
+        classes |= {(problem.cls, problem.text) for problem in problems}
+    assert ("file", "an index of the events is not that of the rows") in classes
+
+
+def test_a_schema_that_is_no_text_any_more_is_one_clear_finding(path: Path) -> None:
+    filled(path)
+    body = bytearray(path.read_bytes())
+    at = body.index(b"CREATE TABLE residency")
+    body[at : at + 3] = b"\xff\x9a\xff"
+    path.write_bytes(body)
+    (problem,) = verify(path).problems
+    assert problem.cls == "file"
+
+
 def test_an_absent_ledger_is_not_found(path: Path) -> None:
     with pytest.raises(NotFound):
         verify(path)
