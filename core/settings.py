@@ -115,6 +115,7 @@ def _source(field: str, environ: Mapping[str, str], arguments: Mapping[str, Any]
 
 def _allowed(field: str) -> str:
     kind = get_type_hints(Policy)[field]
+    kind = next((one for one in get_args(kind) if get_origin(one) is Literal), kind)  # of a choice that may be left unset
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -130,7 +131,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **arguments: Any) ->
         text = environ.get(f"WCACHE_{field.upper()}")
         if text:
             values[field] = text.split(os.pathsep) if field == "expect" else text
-    values.update({field: value for field, value in arguments.items() if value is not None})
+    values.update({field: value for field, value in arguments.items() if value is not None and value is not msgspec.UNSET})
     default_runtime, default_state = _default_places(environ)
     for field in _PLACES:
         if not isinstance(values.get(field, ""), (str, os.PathLike)):

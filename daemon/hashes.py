@@ -11,6 +11,7 @@ from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import close_fds
 from wcache.core.wire.messages import Failure, Hashed, HashRequest, Progress, Prove
 from wcache.daemon import orders
+from wcache.daemon.behind import hashed_meanwhile, step_aside
 from wcache.daemon.jobs import Job
 from wcache.daemon.proofs import request_proof, require_hashable, require_readable
 from wcache.daemon.recorder import Outcome, new_event
@@ -79,6 +80,8 @@ def take_files(server: Server, connection: Connection, request: HashRequest | Pr
         close_fds(parts)
     hashing = found
     hashing.waiters.append(connection)
+    if not connection.foreign:
+        step_aside(server, location.key())
     connection.wait_for(hashing.progress, lambda: _left(server, hashing, connection))
     start_next(server)
 
@@ -144,6 +147,8 @@ def _record(server: Server, hashing: Hash, fingerprint: Fingerprint) -> None:
             else:
                 waiter.hashed.add(fingerprint.id())
                 waiter.reply(Hashed(fingerprint=fingerprint))
+        if isinstance(outcome, list) and not hashing.foreign:
+            hashed_meanwhile(server, fingerprint)
 
     server.recorder.append(unit, then)
 

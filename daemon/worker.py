@@ -35,6 +35,7 @@ from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import Frame, FrameDecoder, encode_frame, receive_some, send_some
 from wcache.core.wire.messages import MAX_FDS, MEMORY, SegmentManifest
 from wcache.daemon import gpu_load, orders, packed_verify, published
+from wcache.daemon.priority import yield_to_others
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY_S = 0.1
@@ -209,6 +210,8 @@ def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, 
 
 
 def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
+    if order.behind:
+        yield_to_others()
     reader = Reader()
     location = order.location
     shards = {identity.name: fd for identity, fd in zip(location.files, order.fds, strict=False)}

@@ -96,6 +96,7 @@ def _by_type(audit: Audit, found: AuditEvent) -> Sequence[str]:
             f"From here on {names} is never taken for {event.expected[:16]} again, at any tier below a full hash of what is there now."
         )
         lines.append("The resident weights themselves are what they were loaded as, and stay good for everybody else.")
+        lines += _exposed(audit, _decision_seq(audit, event.attach))
     elif isinstance(event, ev.AttachRedecided):
         first = next((item for item in audit.stream(found.stream) if item.type == "attach.decided"), None)
         if first is not None:
@@ -141,7 +142,18 @@ def _decision(audit: Audit, seq: int, event: ev.AttachDecided) -> list[str]:
         lines.append("What would have changed it: " + _CHANGE[reason].format(checkpoint=asked.spelling))
         if policy.trusted is OptIn.IGNORE and policy.attested is OptIn.IGNORE and reason is Reason.EVIDENCE_INSUFFICIENT:
             lines.append("Names that a hub attests and grants of operators did not count under this policy (attested, trusted: ignore).")
-    return lines + _afterwards(row, seq)
+    return lines + _afterwards(row, seq) + (_exposed(audit, row["seq"]) if row["proof"] == Proof.REFUTED.value else [])
+
+
+def _exposed(audit: Audit, seq: int | None) -> list[str]:
+    """Everybody who had those weights for that checkpoint."""
+    from wcache.ledger.exposure import exposure_line, exposures
+
+    return [] if seq is None else [exposure_line(one) for one in exposures(audit, seqs=[seq])]
+
+
+def _decision_seq(audit: Audit, attach: str) -> int | None:
+    return next((item.seq for item in audit.stream(f"attach/{attach}") if item.type == "attach.decided"), None)
 
 
 def _subject(event: ev.AttachDecided) -> str:

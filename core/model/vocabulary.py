@@ -30,6 +30,8 @@ class Tier(Word):
 
 _RANKS = {Tier.HEADER: 0, Tier.SAMPLED: 1, Tier.PINNED: 2, Tier.CONTENT: 3}
 SCALE = tuple(_RANKS)
+BELOW_PINNED = frozenset({Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED})
+"""A hit that rests on one of these may be wrong until it is proved."""
 
 
 class Outcome(Word):
