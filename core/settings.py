@@ -120,6 +120,8 @@ def _allowed(field: str) -> str:
         return f"one of {', '.join(get_args(kind))}"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f"one of {', '.join(member.value for member in kind)}"
+    if field == "lock":
+        return "a path"
     return "a number, not below 0" if kind is float else "a whole number, not below 0"
 
 
@@ -132,6 +134,8 @@ def load_settings(environ: Mapping[str, str] | None = None, **arguments: Any) ->
         if text:
             values[field] = text.split(os.pathsep) if field == "expect" else text
     values.update({field: value for field, value in arguments.items() if value is not None and value is not msgspec.UNSET})
+    if isinstance(values.get("lock"), str):
+        values["lock"] = str(Path(values["lock"]).expanduser().absolute())
     default_runtime, default_state = _default_places(environ)
     for field in _PLACES:
         if not isinstance(values.get(field, ""), (str, os.PathLike)):

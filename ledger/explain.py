@@ -123,6 +123,9 @@ def _decision(audit: Audit, seq: int, event: ev.AttachDecided) -> list[str]:
     ]
     row = audit.attach_at(seq)
     lines += _evidence(audit, event)
+    if event.lock is not None:
+        allowed = ", ".join(digest[:16] for digest in event.lock.weights[:4]) + (", …" if len(event.lock.weights) > 4 else "")
+        lines.append(f"Lock: only {allowed} were to be served, by {event.lock.path} (its digest {event.lock.digest[:16]}).")
     if event.kind is Kind.PROCESSED and event.residency is not None:
         found = audit.stream(f"residency/{event.residency}")
         lines += [lineage_line(item.event) for item in found if isinstance(item.event, ev.LoadCompleted)]

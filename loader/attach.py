@@ -70,7 +70,7 @@ def attach(
     settings = resolve_settings(settings, overrides)
     question = make_question(
         checkpoint, revision=revision, device=device, dtype=dtype, kind=kind, config=config, mode=mode, engine=engine, ranks=ranks,
-        launch=launch, is_file=is_file,
+        launch=launch, is_file=is_file, lock=settings.policy.lock,
     )  # fmt: skip
     session: Session | None = None
     gathered: Gathered | None = None

@@ -17,7 +17,7 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
-from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, origin_known, sampled_contradicts, serves_device
+from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, locked_in, origin_known, sampled_contradicts, serves_device
 from wcache.core.model.errors import (
     CheckpointChanged,
     CheckpointInvalid,
@@ -195,6 +195,7 @@ class Gathering:
             if one.state is ResidencyState.RESIDENT
             and one.kind is request.kind
             and serves_device(one, request)
+            and locked_in(one, request)
             and (one.kind is Kind.RAW or not config_difference(request.config, one.config))
             and (origin_known(one) or self.trusting or self.policy.accept in ("header", "sampled"))
             and (asked.table_digest is None or asked.table_digest == one.table_digest)

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from wcache.core.model.vocabulary import Tier, TrustScope
+
+LOCKED_MAX = 64
+"""Checkpoints of one lock."""
 
 
 class FileIdentity(msgspec.Struct, frozen=True):
@@ -142,6 +146,16 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     def expired(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns
+
+
+class Lock(msgspec.Struct, frozen=True, kw_only=True):
+    """Which weights may be served at all, by a file that somebody reviewed (`wcache.lock`). It forbids and never allows: evidence has to
+    agree as without it. `weights` are weights digests, `digest` is the BLAKE3 of the file's bytes, so that a record says which state of
+    it was in force."""
+
+    path: Annotated[str, msgspec.Meta(max_length=4096)]
+    digest: Annotated[str, msgspec.Meta(max_length=64)]
+    weights: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=LOCKED_MAX)]
 
 
 class Contradiction(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     network_fs         `refuse`: pins never hold on network file systems; `coherent`: they hold on the kinds that promise close-to-open
     verify_behind      `on`: the daemon hashes what a hit below `pinned` was asked for, in the background. Unset is `on`, and is left out
                        of what is stored: policies of ledgers that were written before there was such a thing keep their digest
+    lock               path of a `wcache.lock`: no other weights than those that it names are ever mapped. Unset: any
     """
 
     accept: Literal["header", "sampled", "pinned", "content"] = "pinned"
@@ -34,6 +35,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     wait_s: Annotated[float, msgspec.Meta(ge=0)] = 300.0
     network_fs: Literal["refuse", "coherent"] = "refuse"
     verify_behind: Literal["on", "off"] | UnsetType = UNSET
+    lock: str | UnsetType = UNSET
 
     @property
     def accept_tier(self) -> Tier:
