@@ -9,7 +9,7 @@ import msgspec
 
 from wcache.core.model import events as ev
 from wcache.core.model.config import config_digest
-from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.evidence import Fingerprint, Signed
 from wcache.core.model.vocabulary import REASON_TEXT, Kind, Lineage, OptIn, Outcome, Proof, Reason, Tier
 from wcache.ledger.headline import headline
 from wcache.ledger.moment import utc
@@ -187,6 +187,9 @@ def _evidence(audit: Audit, event: ev.AttachDecided) -> list[str]:
     for reference in event.evidence:
         taken = audit.fingerprint(reference.fingerprint)
         about = evidence_line(taken) if taken else f"{reference.tier}, digest {reference.digest[:16]}."
+        base = audit.fingerprint(taken.reuses) if taken and taken.reuses else None
+        if base is not None and isinstance(base.signed, Signed):
+            about = f"{about.rstrip('.')}, when its files bore the signature of key {base.signed.key[:16]}."
         grant = audit.grant(taken.grant) if taken and taken.grant else None
         if grant is not None:
             about += f" The grant says: {grant.reason!r} (uid {grant.operator_uid}, {utc(grant.granted_ns)})."
@@ -208,6 +211,8 @@ def evidence_line(taken: Fingerprint) -> str:
         text += f", hashed earlier as fingerprint {taken.reuses}, every file identity unchanged"
     elif taken.tier is Tier.CONTENT:
         text += ", every byte hashed" + ("" if taken.pinnable else f", not to be reused: {taken.not_pinnable}")
+    if isinstance(taken.signed, Signed):
+        text += f", signed by key {taken.signed.key[:16]} as {taken.signed.name!r}"
     return f"{text} ({cost})."
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from wcache.core.model.vocabulary import Tier, TrustScope
 
@@ -72,13 +73,23 @@ class Coverage(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """An OMS signature that verified over the very files that were hashed. `key` is the SHA-256 of the signer's public key (PEM,
+    SubjectPublicKeyInfo), `signature` that of the signature file, `name` what the signer called the model."""
+
+    key: str
+    signature: str
+    name: str
+
+
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of evidence about one checkpoint, as it is stored in `fingerprint.recorded`.
 
     `digest` is what this tier compares: a digest of headers (`header`), of headers and samples (`sampled`), of attested names
     (`attested`), the weights digest (`pinned`, `content`, `trusted`). `table_digest` covers names, dtypes and shapes in name order,
     independent of sharding. `weights_digest` is set where this fingerprint stands for known content. `pinnable` says that a later
-    attach may rest on it while `location` stays the same, `not_pinnable` why not. `reuses` names an earlier fingerprint.
+    attach may rest on it while `location` stays the same, `not_pinnable` why not. `reuses` names an earlier fingerprint. `signed` is left
+    out of what is stored where nobody signed.
     """
 
     tier: Tier
@@ -97,6 +108,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     age_s: float | None = None
     attested_names: dict[str, str] = {}
     nonce: str = ""
+    signed: Signed | UnsetType = UNSET
 
     def id(self) -> str:
         """Stable id: equal evidence about equal identities is stored once and referenced after. Cost and time do not count."""
@@ -105,6 +117,8 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
             self.location.key() if self.location else "", self.location.root if self.location else "",
             str(self.pinnable), self.reuses or "", self.grant or "", self.nonce,
         ]  # fmt: skip
+        if isinstance(self.signed, Signed):
+            parts += [self.signed.key, self.signed.signature]
         digest = hashlib.sha256(b"wcache/fingerprint/1")
         for part in parts:
             raw = part.encode("utf-8", "surrogatepass")

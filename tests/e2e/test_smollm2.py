@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.daemon import wait_until
+from support.signing import sign, write_keys
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -65,6 +66,28 @@ def test_a_wrong_hit_on_headers_is_refuted_by_itself_and_denied_from_then_on(hos
     host.engine("logits", copy, "wcache", "bfloat16", tmp_path / "denied", accept="header")
     assert (host.attaches()[-1]["decision"], host.attaches()[-1]["reason"]) == ("fallback", "content_mismatch")
     assert _same_bits(tmp_path / "disk", tmp_path / "denied")
+
+
+def test_a_model_that_somebody_signed_is_hit_on_that_and_a_tampered_one_is_refused(host: Any, smollm2: Path, tmp_path: Path) -> None:
+    """OpenSSF Model Signing, by the package of that name; later hits are pinned on what was verified."""
+    private, public = write_keys(tmp_path)
+    signature = sign(smollm2, private, tmp_path / "model.sig")
+    words = ("fingerprint", str(smollm2), "--signature", str(signature), "--key", str(public))
+    assert json.loads(host.wcache(*words, "--json"))["signed"]["name"] == smollm2.name
+    host.engine("logits", smollm2, "wcache", "bfloat16", tmp_path / "signed", on_miss="strict")
+    seq = str(host.attaches()[-1]["seq"])
+    assert host.attaches()[-1]["tier"] == "pinned" and "bore the signature of key" in host.wcache("audit", "explain", seq)
+    tampered = tmp_path / "tampered"
+    tampered.mkdir()
+    for path in smollm2.iterdir():
+        (tampered / path.name).symlink_to(path.resolve()) if path.is_file() else None
+    shard = sorted(tampered.glob("*.safetensors"))[-1]
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.unlink()
+    shard.write_bytes(bytes(data))
+    refused = host.wcache("fingerprint", str(tampered), *words[2:], "--json", code=3)
+    assert shard.name in json.loads(refused)["error"]["where"]
 
 
 @pytest.mark.slow
