@@ -205,7 +205,8 @@ def _conclude(server: Server, behind: Behind, content: Fingerprint, *, new: bool
     else:
         how = "the files are as they were at the attach, through the descriptors that it had open"
         verdicts = [(hit, judge(hit, content, how, seconds)) for hit in behind.hits]
-        verdicts += [(hit, judge(hit, content, how)) for hit in _others(server, behind, content, knowledge.grants())]
+        others = _others(server, behind, content, knowledge.grants())
+        verdicts += [(hit, verdict) for hit in others if (verdict := judge(hit, content, how)).decides]
     events: list[Event] = []
     if new and knowledge.fingerprint(content.id()) is None:
         events.append(FingerprintRecorded.of(content, behind.spelling, by="server", uid=behind.uid, instance=server.instance))

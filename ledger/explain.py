@@ -9,7 +9,7 @@ import msgspec
 
 from wcache.core.model import events as ev
 from wcache.core.model.config import config_digest
-from wcache.core.model.evidence import Fingerprint, Signed
+from wcache.core.model.evidence import Fingerprint, Signed, Verity
 from wcache.core.model.vocabulary import REASON_TEXT, Kind, Lineage, OptIn, Outcome, Proof, Reason, Tier
 from wcache.ledger.headline import headline
 from wcache.ledger.moment import utc
@@ -209,6 +209,8 @@ def evidence_line(taken: Fingerprint) -> str:
         text += f", by grant {taken.grant}, reusing fingerprint {taken.reuses}{age}"
     elif taken.tier is Tier.PINNED:
         text += f", hashed earlier as fingerprint {taken.reuses}, every file identity unchanged"
+    elif taken.tier is Tier.CONTENT and isinstance(taken.verity, Verity) and taken.verity.same_as:
+        text += f", measured by the kernel (fs-verity) as when fingerprint {taken.verity.same_as} was hashed"
     elif taken.tier is Tier.CONTENT:
         text += ", every byte hashed" + ("" if taken.pinnable else f", not to be reused: {taken.not_pinnable}")
     if isinstance(taken.signed, Signed):

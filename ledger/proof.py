@@ -96,6 +96,10 @@ class Verdict(NamedTuple):
     asked_digest: str | None
     event: Event
 
+    @property
+    def decides(self) -> bool:
+        return self.proof is not Proof.UNPROVABLE
+
 
 def require_pins(then: Location, fs_kind: str, grants: Iterable[Grant], network_fs: str, decided: AttachDecided) -> None:
     """Raises Unprovable where an unchanged identity does not mean unchanged bytes."""

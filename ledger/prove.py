@@ -146,10 +146,9 @@ class _Prover:
             self._done_bytes = before_bytes + source.to_read_bytes
         seconds = time.monotonic() - began_s
         others = others_of(self._knowledge, content, hits, self._grants, self._policy.network_fs)
+        also = f"{how}, which decides this hit on the same files too"
         verdicts = [(hit, judge(hit, content, how, seconds)) for hit in hits]
-        verdicts += [
-            (hit, judge(hit, content, f"{how}, which decides this hit on the same files too")) for hit in others if hit.attach not in asked
-        ]
+        verdicts += [(hit, verdict) for hit in others if hit.attach not in asked and (verdict := judge(hit, content, also)).decides]
         yield from self._record(verdicts, content)
 
     def _record(self, verdicts: Sequence[tuple[Hit, Verdict]], content: Fingerprint | None = None) -> Iterator[Proving]:

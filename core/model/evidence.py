@@ -82,14 +82,22 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class Verity(msgspec.Struct, frozen=True, kw_only=True):
+    """fs-verity digests of every file (name to `algorithm:hex`), as the kernel measured them when the content was hashed. With `same_as`
+    nothing was hashed: the kernel measured what it had measured when that fingerprint was taken."""
+
+    files: dict[str, str]
+    same_as: str | None = None
+
+
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of evidence about one checkpoint, as it is stored in `fingerprint.recorded`.
 
     `digest` is what this tier compares: a digest of headers (`header`), of headers and samples (`sampled`), of attested names
     (`attested`), the weights digest (`pinned`, `content`, `trusted`). `table_digest` covers names, dtypes and shapes in name order,
     independent of sharding. `weights_digest` is set where this fingerprint stands for known content. `pinnable` says that a later
-    attach may rest on it while `location` stays the same, `not_pinnable` why not. `reuses` names an earlier fingerprint. `signed` is left
-    out of what is stored where nobody signed.
+    attach may rest on it while `location` stays the same, `not_pinnable` why not. `reuses` names an earlier fingerprint. `signed` and
+    `verity` are left out of what is stored where there is nothing of the kind.
     """
 
     tier: Tier
@@ -109,6 +117,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     attested_names: dict[str, str] = {}
     nonce: str = ""
     signed: Signed | UnsetType = UNSET
+    verity: Verity | UnsetType = UNSET
 
     def id(self) -> str:
         """Stable id: equal evidence about equal identities is stored once and referenced after. Cost and time do not count."""
@@ -119,6 +128,8 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
         ]  # fmt: skip
         if isinstance(self.signed, Signed):
             parts += [self.signed.key, self.signed.signature]
+        if isinstance(self.verity, Verity):
+            parts += ["verity", self.verity.same_as or "", *(f"{name}={digest}" for name, digest in sorted(self.verity.files.items()))]
         digest = hashlib.sha256(b"wcache/fingerprint/1")
         for part in parts:
             raw = part.encode("utf-8", "surrogatepass")
