@@ -404,10 +404,11 @@ def test_an_engine_outlives_the_daemon_and_the_next_start_does_what_its_policy_s
 
 
 def test_each_start_is_a_launch_of_its_own(starts: Starts, checkpoints: Checkpoints) -> None:
-    """Also those of one process; the two attaches of a reload belong to one."""
+    """Also those of one process, and a reload, which is named after its start."""
     hits = [event for event in starts.decided(checkpoints.llama) if event.outcome is Outcome.HIT and event.engine.name == "vllm"]
-    assert [event.launch for event in hits].count(hits[0].launch) == 2
-    assert len({event.launch for event in hits}) == len(hits) - 1
+    launches = [event.launch for event in hits]
+    assert launches[1] == f"{launches[0]}-u1"
+    assert len(set(launches)) == len(launches)
     assert {(event.engine.version, event.ranks.world) for event in hits} == {(hits[0].engine.version, 1)}
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", hits[0].engine.version)
 
