@@ -15,10 +15,11 @@ from wcache.cli.output import FORMATS, chosen_format, print_document, print_rows
 from wcache.cli.progress import progress
 from wcache.cli.text import escape, size
 from wcache.cli.trust import print_grants
-from wcache.core.model.errors import EXIT_FINDING, EXIT_OK
+from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, EXIT_UNPROVABLE
 
 if TYPE_CHECKING:
     from wcache.ledger.audit import Audit, Window
+    from wcache.ledger.exposure import Exposure
 
 TABLE_ROWS = 100  # more than that nobody reads in a terminal; what is left out is said
 
@@ -127,13 +128,23 @@ def summary(since: str | None, until: str | None, launch: str | None, format_: s
     print_document(found, text)
 
 
-def _print_attaches(ledger: Audit, question: str, window: Window, columns: Sequence[str], *, empty: str) -> None:
-    """The answer, as it is read; a table of the last ones only, with how many there are before them."""
+def _print_attaches(
+    ledger: Audit,
+    question: str,
+    window: Window,
+    columns: Sequence[str],
+    *,
+    empty: str,
+    more: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> None:
+    """The answer, as it is read; a table of the last ones only, with how many there are before them. `more` adds to a row."""
     from wcache.ledger.audit import ATTACH_COLUMNS
 
     wanted = TABLE_ROWS if window.limit is None and chosen_format() == "table" else window.limit
     listing = ledger.listing(question, msgspec.structs.replace(window, limit=wanted or None))
     rows: Iterable[dict[str, Any]] = listing.rows(raw=True)
+    if more is not None:
+        rows = map(more, rows)
     note = ""
     if chosen_format() == "table":
         rows = list(rows)
@@ -202,7 +213,8 @@ def hits(since: str | None, until: str | None, launch: str | None, limit: int | 
 
 WRONG_HELP = """Hits that served other weights than were asked for, as far as that is known.
 
-`wcache audit prove` finds them. Exits with 1 when there are any.
+The daemon finds them behind weak hits (policy verify_behind), `wcache audit prove` finds those that it could not look at. Each row says
+which process had the weights, since and until when. Exits with 1 when there are any.
 
 """
 
@@ -215,13 +227,26 @@ WRONG_HELP = """Hits that served other weights than were asked for, as far as th
 @_window_options
 @_format
 def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> int:
+    from wcache.ledger.exposure import exposure_line, exposures
+
     with _open() as ledger:
         window = _window(since, until, launch, limit)
-        waiting = ledger.unproven_count()
+        waiting, exposed = ledger.unproven_count(), exposures(ledger, window)
+        had = {one.seq: one for one in exposed if one.certain}
         hint = f"; {waiting} hits below pinned are unproven (wcache audit prove)" if waiting else ""
-        _print_attaches(ledger, "wrong hits", window, HIT_COLUMNS, empty=f"No wrong hit is known{hint}.")
+        empty = f"No wrong hit is known{hint}."
+        _print_attaches(
+            ledger, "wrong hits", window, HIT_COLUMNS, empty=empty, more=lambda row: row | _exposure_fields(had.get(row["seq"]))
+        )
         found = ledger.listing("wrong hits", window).total()
+    if exposed and chosen_format() == "table":
+        click.echo("\n" + "\n".join(escape(exposure_line(one)) for one in exposed))
     return EXIT_FINDING if found else EXIT_OK
+
+
+def _exposure_fields(one: Exposure | None) -> dict[str, Any]:
+    """What a row of wrong hits says beyond the attach: who had the weights, since and until when."""
+    return {name: getattr(one, name, None) for name in ("host", "pid", "uid", "since", "until", "ended")}
 
 
 @audit.command("trust", help="Every grant, its state, and how many hits rest on it.\n\n" + example("wcache audit trust"))
@@ -315,10 +340,11 @@ def explain(seq: int, format_: str | None) -> None:
 PROVE_HELP = """Look at hits afterwards: was what was served what was asked for?
 
 Without SEQ: every hit below pinned (or by attested or trusted) that is unproven. Files that stand as they stood at the attach are hashed,
-each content once; files that changed since can prove nothing, unless an immutable name says what they were. What is found is recorded; a
-refuted hit denies that checkpoint from then on, the resident weights stay good.
+each content once for all hits on it; files that changed since can prove nothing, unless they were hashed before, or an immutable name says
+what they were. What is found is on record before the next content is read, so a run that was broken off goes on there. A refuted hit
+denies that checkpoint from then on, and names every engine that got those weights for it; the resident weights stay good.
 
-Exits with 1 when a hit was refuted.
+Exits with 0 when all are proved, 1 when a hit was refuted, 11 when none was but one is unprovable.
 
 """
 
@@ -333,12 +359,28 @@ Exits with 1 when a hit was refuted.
 @_format
 def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:
     from wcache.core.model.vocabulary import Proof
+    from wcache.ledger.exposure import exposure_line, exposures
+    from wcache.ledger.prove import Proving
     from wcache.ledger.prove import prove as proving
     from wcache.ledger.store import Ledger
 
     settings = current_app().keeper_settings()
+    found: list[Proving] = []
     with Ledger.open(settings.ledger, create=False) as ledger, progress("hash") as update:
-        found = list(proving(ledger, seqs, every=every, policy=settings.policy, progress=update))
-    rows = [msgspec.to_builtins(item) for item in found]
+        try:
+            found.extend(proving(ledger, seqs, every=every, policy=settings.policy, progress=update))
+        except KeyboardInterrupt:
+            click.echo("wcache: interrupted; what was found so far is on record, and the next run goes on from there", err=True)
+            raise
+    found.sort(key=lambda item: item.seq)
+    refuted = [item.seq for item in found if item.proof is Proof.REFUTED]
+    with _open() as audited:
+        exposed = exposures(audited, seqs=refuted) if refuted else []
+    had = {one.seq: one for one in exposed}
+    rows = [{**msgspec.to_builtins(item), **(_exposure_fields(had.get(item.seq)) if item.proof is Proof.REFUTED else {})} for item in found]
     print_rows(rows, ("seq", "checkpoint", "tier", "proof", "why"), empty="No unproven hit below pinned.")
-    return EXIT_FINDING if any(item.proof is Proof.REFUTED for item in found) else EXIT_OK
+    if exposed and chosen_format() == "table":
+        click.echo("\n" + "\n".join(escape(exposure_line(one)) for one in exposed))
+    if refuted:
+        return EXIT_FINDING
+    return EXIT_UNPROVABLE if any(item.proof is Proof.UNPROVABLE for item in found) else EXIT_OK

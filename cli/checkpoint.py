@@ -14,6 +14,7 @@ from wcache.cli.output import print_document
 from wcache.cli.progress import progress
 from wcache.cli.text import duration, size
 from wcache.core.model.errors import EXIT_FINDING, EXIT_MISS, EXIT_OK, UsageError
+from wcache.core.model.evidence import Signed
 from wcache.core.model.vocabulary import SCALE, Outcome, Tier
 
 if TYPE_CHECKING:
@@ -25,21 +26,37 @@ FINGERPRINT_HELP = """Take evidence about a checkpoint's content.
 Tiers, weakest first: header, sampled, pinned, content. Beside them: attested (a name that a hub vouches for) and trusted (an operator
 said so). pinned and trusted rest on what the ledger knows. What was taken is an event of the ledger, stored once.
 
+With --signature and --key the files must be those that somebody signed (OpenSSF Model Signing); later pinned hits then rest on that.
+
 """
 
 
-@click.command("fingerprint", cls=WcacheCommand, help=FINGERPRINT_HELP + example("wcache fingerprint ./my-model --tier content"))
+@click.command(
+    "fingerprint",
+    cls=WcacheCommand,
+    help=FINGERPRINT_HELP
+    + example("wcache fingerprint ./my-model --tier content", "wcache fingerprint ./my-model --signature model.sig --key signer.pub"),
+)
 @click.argument("checkpoint")
 @click.option("--tier", type=click.Choice([tier.value for tier in Tier]), default="content", show_default=True, help="Which evidence.")
 @click.option("--revision", help="Revision of a Hugging Face id.")
+@click.option("--signature", metavar="FILE", help="With --tier content: the OMS signature (model.sig) that its files must bear.")
+@click.option("--key", metavar="FILE", help="The signer's public key or certificate, PEM.")
 @click.option("--record/--no-record", default=True, help="Write it to the ledger, so that later attaches may rest on it (the default).")
-def fingerprint(checkpoint: str, tier: str, revision: str | None, record: bool) -> None:
+def fingerprint(checkpoint: str, tier: str, revision: str | None, signature: str | None, key: str | None, record: bool) -> None:
     from wcache.ledger.evidence import record_fingerprint, take_fingerprint
+    from wcache.ledger.signed import hash_signed
     from wcache.ledger.store import Ledger
+
+    if (signature is None) != (key is None) or (signature is not None and tier != Tier.CONTENT):
+        raise UsageError("--signature and --key go together, and with --tier content", where="wcache fingerprint")
 
     settings = current_app().keeper_settings() if record else current_app().settings()
     with progress(f"{tier} {checkpoint}") as update:
-        taken = take_fingerprint(settings, checkpoint, Tier(tier), revision=revision, progress=update)
+        if signature is not None and key is not None:
+            taken = hash_signed(checkpoint, signature, key, settings.policy, revision=revision, progress=update)
+        else:
+            taken = take_fingerprint(settings, checkpoint, Tier(tier), revision=revision, progress=update)
     seq = None
     if record:
         with Ledger.open(settings.ledger) as ledger:
@@ -68,6 +85,7 @@ def _fingerprint_text(taken: Fingerprint, seq: int | None) -> str:
             "not pinnable": taken.not_pinnable,
             "reuses": taken.reuses,
             "grant": taken.grant,
+            "signed by": f"key {taken.signed.key[:16]}, as {taken.signed.name!r}" if isinstance(taken.signed, Signed) else None,
             "age": duration(taken.age_s) if taken.age_s is not None else None,
             "recorded": f"seq {seq}" if seq is not None else None,
         }

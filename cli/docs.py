@@ -22,6 +22,7 @@ _EXIT_TEXT = {
     "EXIT_LEDGER": "the ledger cannot be opened, read or written",
     "EXIT_RESOURCES": "no room, or a mapping failed",
     "EXIT_MISS": "a strict miss",
+    "EXIT_UNPROVABLE": "nothing wrong was found, but a hit can neither be proved nor refuted any more",
     "EXIT_INTERNAL": "an unforeseen error; WCACHE_DEBUG=1 shows where",
     "EXIT_INTERRUPTED": "interrupted (Ctrl+C)",
 }

@@ -25,6 +25,7 @@ COMMANDS = {
     "preload": ("wcache.cli.preload:preload", "Let vLLM load once, and keep what it made of the weights."),
     "fingerprint": ("wcache.cli.checkpoint:fingerprint", "Take evidence about a checkpoint's content."),
     "check": ("wcache.cli.checkpoint:check", "Say how an attach would be decided, without attaching."),
+    "lock": ("wcache.cli.lock:lock", "Write down which weights may be served, and check it."),
     "exec": ("wcache.cli.exec:exec_", "Run a command unchanged, with its weights from the cache."),
     "view": ("wcache.cli.view:view", "Show resident weights as a directory that any tool can read."),
     "drill": ("wcache.cli.drill:drill", "Start a server with, without and against the cache, and judge it."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -15,7 +15,7 @@ from wcache.cli.progress import progress
 from wcache.cli.service import LOAD_SILENCE_S, PATIENCE_S, daemon_channel
 from wcache.cli.text import duration, escape, short, size
 from wcache.core.model.decide import HOST
-from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, ProtocolError
+from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, CheckpointInvalid, ProtocolError
 from wcache.core.wire.messages import (
     Done,
     Loaded,
@@ -28,6 +28,9 @@ from wcache.core.wire.messages import (
     VerifyRequest,
     as_json,
 )
+
+if TYPE_CHECKING:
+    from wcache.core.model.evidence import Lock
 
 LOAD_HELP = """Make a checkpoint resident.
 
@@ -51,9 +54,13 @@ commas, or all for every GPU: each gets a residency of its own.
 @click.option("--revision", help="Revision of a Hugging Face id: a commit, branch or tag in the local cache.")
 @click.option("--device", default=HOST, show_default=True, help="Where to keep the weights.")
 @click.option("--pin/--no-pin", default=None, help="Never evict it to make room for another; --no-pin takes that back.")
-def load(checkpoint: str, revision: str | None, device: str, pin: bool | None) -> None:
+@click.option("--lock", "lock_path", metavar="FILE", help="Keep it only if this wcache.lock names its weights. Default: WCACHE_LOCK.")
+def load(checkpoint: str, revision: str | None, device: str, pin: bool | None, lock_path: str | None) -> None:
+    from wcache.core.checkpoint.lockfile import read_lock
     from wcache.core.checkpoint.spelling import absolute_spelling, resolve_root
 
+    locked = current_app().settings(lock=lock_path).policy.lock
+    lock = read_lock(locked) if isinstance(locked, str) else None
     found = resolve_root(checkpoint, revision)  # a mistyped name is told here, in the user's own words
     place = f"{found.root}/{found.single_file}" if found.single_file else found.root
     devices = devices_named(device)
@@ -62,7 +69,7 @@ def load(checkpoint: str, revision: str | None, device: str, pin: bool | None) -
         request = LoadRequest(
             spelling=absolute_spelling(checkpoint), revision=revision, device=uuid, pin=pin, place=place, again=number < len(devices)
         )
-        documents.append(_loaded(request, "load" if len(devices) == 1 else f"load {number}/{len(devices)}"))
+        documents.append(_loaded(request, "load" if len(devices) == 1 else f"load {number}/{len(devices)}", lock))
     if len(devices) > 1 and current_app().json:
         print_json(documents)
 
@@ -84,7 +91,7 @@ def devices_named(text: str) -> list[str]:
     return [HOST, *gpus]
 
 
-def _loaded(request: LoadRequest, what: str) -> dict[str, Any]:
+def _loaded(request: LoadRequest, what: str, lock: Lock | None) -> dict[str, Any]:
     """One load, told as it ends; its document, which is printed here unless there will be a list of them."""
     with daemon_channel() as channel, progress(what) as update:
 
@@ -99,6 +106,8 @@ def _loaded(request: LoadRequest, what: str) -> dict[str, Any]:
     if not isinstance(reply, Loaded):
         raise ProtocolError(f"unexpected answer {type(reply).__name__}", where="load")
     view = reply.residency
+    if lock is not None and view.weights_digest not in lock.weights:
+        _give_back(reply, lock)
     waits = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in reply.seconds.items() if phase not in _PHASES)
     told = {phase: duration(reply.seconds[phase]) for phase in _PHASES if phase in reply.seconds}
     took = ", ".join(f"{phase} {told[phase]}" + (f" (waiting: {waits})" if waits and phase == "read" else "") for phase in told)
@@ -111,6 +120,22 @@ def _loaded(request: LoadRequest, what: str) -> dict[str, Any]:
     if what == "load" or not current_app().json:
         print_document(document, text)
     return document
+
+
+def _give_back(loaded: Loaded, lock: Lock) -> NoReturn:
+    """The weights are known only now. What somebody else had loaded stays: it is right for whoever asked for it."""
+    view = loaded.residency
+    kept = "they were resident before, and stay"
+    if not loaded.reused:
+        with daemon_channel() as channel:
+            channel.call(ReleaseRequest(residency=view.residency, why=f"not in the lock {lock.path}"), timeout_s=PATIENCE_S)
+        kept = "they were released again"
+    raise CheckpointInvalid(
+        "not_locked",
+        f"its weights digest {view.weights_digest} is not in the lock {lock.path}; {kept}",
+        where=view.served.spelling,
+        remedy=f"`wcache lock --check -o {lock.path}` says what differs",
+    )
 
 
 @click.command("ls", cls=WcacheCommand, help="List resident weights and who has them mapped.\n\n" + example("wcache ls"))

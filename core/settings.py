@@ -115,10 +115,13 @@ def _source(field: str, environ: Mapping[str, str], arguments: Mapping[str, Any]
 
 def _allowed(field: str) -> str:
     kind = get_type_hints(Policy)[field]
+    kind = next((one for one in get_args(kind) if get_origin(one) is Literal), kind)  # of a choice that may be left unset
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f"one of {', '.join(member.value for member in kind)}"
+    if field == "lock":
+        return "a path"
     return "a number, not below 0" if kind is float else "a whole number, not below 0"
 
 
@@ -130,7 +133,9 @@ def load_settings(environ: Mapping[str, str] | None = None, **arguments: Any) ->
         text = environ.get(f"WCACHE_{field.upper()}")
         if text:
             values[field] = text.split(os.pathsep) if field == "expect" else text
-    values.update({field: value for field, value in arguments.items() if value is not None})
+    values.update({field: value for field, value in arguments.items() if value is not None and value is not msgspec.UNSET})
+    if isinstance(values.get("lock"), str):
+        values["lock"] = str(Path(values["lock"]).expanduser().absolute())
     default_runtime, default_state = _default_places(environ)
     for field in _PLACES:
         if not isinstance(values.get(field, ""), (str, os.PathLike)):

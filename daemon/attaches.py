@@ -65,6 +65,8 @@ class Attach:
         self.begin = begin
         self.decided = False
         self.committed = False  # the decision is on record
+        self.event: AttachDecided | None = None  # the decision as it is on record, for who looks at it later; after a restart there is none
+        self.decided_ns = 0
         self.lease: Lease | None = None
         self.unsent: list[SegmentManifest] = []  # the last ones of the residency; their descriptors are looked up when they are sent
 
@@ -154,7 +156,8 @@ def decide_attach(server: Server, connection: Connection, request: Decide) -> No
         )
         for item in unknown
     ]
-    unit = [*recorded, new_event(_decided_event(connection, attach, wanted, decision), expected_version=0)]
+    attach.event, attach.decided_ns = _decided_event(connection, attach, wanted, decision), now_ns
+    unit = [*recorded, new_event(attach.event, expected_version=0)]
     if decision.outcome is Outcome.HIT and decision.residency is not None:
         _lease(server, connection, attach, decision)
         unit.append(new_event(LeaseGranted(attach=attach.attach, residency=decision.residency)))
@@ -252,6 +255,7 @@ def _unrecorded(
 ) -> Decision:
     """No durable record, no weights: what is decided instead goes into the journal."""
     _end_lease(server, attach)
+    attach.event = None
     if decision.outcome is Outcome.HIT:
         missed = Outcome.STRICT_MISS if attach.begin.policy.on_miss == "strict" else Outcome.FALLBACK
         decision = msgspec.structs.replace(

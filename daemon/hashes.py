@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from wcache.core.model.errors import LedgerUnavailable, ProtocolError, WcacheError
 from wcache.core.model.events import FingerprintRecorded
-from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.evidence import Fingerprint, Verity
 from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import close_fds
 from wcache.core.wire.messages import Failure, Hashed, HashRequest, Progress, Prove
 from wcache.daemon import orders
+from wcache.daemon.behind import hashed_meanwhile, step_aside
 from wcache.daemon.jobs import Job
 from wcache.daemon.proofs import request_proof, require_hashable, require_readable
 from wcache.daemon.recorder import Outcome, new_event
@@ -79,6 +80,8 @@ def take_files(server: Server, connection: Connection, request: HashRequest | Pr
         close_fds(parts)
     hashing = found
     hashing.waiters.append(connection)
+    if not connection.foreign:
+        step_aside(server, location.key())
     connection.wait_for(hashing.progress, lambda: _left(server, hashing, connection))
     start_next(server)
 
@@ -100,7 +103,7 @@ def _start(server: Server, hashing: Hash) -> None:
     try:
         hashing.job = Job(
             server.loop,
-            orders.HashOrder(spelling=request.spelling, location=request.location, fds=fds),
+            orders.HashOrder(spelling=request.spelling, location=request.location, fds=fds, known=_measured_earlier(server, hashing)),
             fds,
             lambda report, extra: _report(server, hashing, report, extra),
             lambda failure: _failed(server, hashing, failure),
@@ -110,6 +113,15 @@ def _start(server: Server, hashing: Hash) -> None:
     finally:
         close_fds(fds)
         hashing.fds = []
+
+
+def _measured_earlier(server: Server, hashing: Hash) -> tuple[Fingerprint, ...]:
+    """What was hashed at this place, or under this name, while the kernel measured its files. Another user's places are not ours."""
+    if hashing.foreign:
+        return ()
+    request = hashing.request
+    known = server.recorder.knowledge.fingerprints_at(root=request.location.root, spelling=request.spelling)
+    return tuple(one for one in known if isinstance(one.verity, Verity))
 
 
 def _report(server: Server, hashing: Hash, report: orders.Report, fds: tuple[int, ...]) -> None:
@@ -144,6 +156,8 @@ def _record(server: Server, hashing: Hash, fingerprint: Fingerprint) -> None:
             else:
                 waiter.hashed.add(fingerprint.id())
                 waiter.reply(Hashed(fingerprint=fingerprint))
+        if isinstance(outcome, list) and not hashing.foreign:
+            hashed_meanwhile(server, fingerprint)
 
     server.recorder.append(unit, then)
 

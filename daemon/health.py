@@ -86,7 +86,10 @@ def take_look(server: Server) -> Look:
         idle_bytes=server.holdings.idle_bytes(),
         connections=server.connection_count,
         unacknowledged=server.unacked,
-        hashes=tuple((one.job is not None, one.phase.done_bytes, one.phase.total_bytes) for one in server.hashes),
+        hashes=(
+            *((one.job is not None, one.phase.done_bytes, one.phase.total_bytes) for one in server.hashes),
+            *((one.job is not None, one.phase.done_bytes, one.phase.total_bytes) for one in server.behinds),
+        ),
         queued=recorder.queued,
         commit_s=recorder.commit_s,
         committed_ns=recorder.committed_ns,

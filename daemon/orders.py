@@ -23,11 +23,15 @@ class LoadOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class HashOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Hash the checkpoint behind inherited descriptors: the shards in `location.files` order, then the index where there is one."""
+    """Hash the checkpoint behind inherited descriptors: the shards in `location.files` order, then the index where there is one. `behind`:
+    nobody waits for it, so it takes only what others leave of disk and processors. `known`: content hashed earlier there, of files that the
+    kernel measured; where it measures the same now, nothing needs to be read."""
 
     spelling: str
     location: Location
     fds: tuple[int, ...]
+    behind: bool = False
+    known: tuple[Fingerprint, ...] = ()
 
 
 class VerifyOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -35,12 +35,14 @@ from wcache.core.wire.messages import (
     ReplaceRequest,
     ShutdownRequest,
     StatusRequest,
+    VerifyBehind,
     VerifyRequest,
     Welcome,
     encode,
 )
 from wcache.core.wire.peer import peer_of
 from wcache.daemon.attaches import acknowledge, begin_attach, decide_attach, leave, look_up, note_orphans
+from wcache.daemon.behind import Behind, abandon_behinds, sweep_behinds, take_behind
 from wcache.daemon.connection import Connection
 from wcache.daemon.deposits import Deposit
 from wcache.daemon.door import Door
@@ -105,6 +107,7 @@ class Server:
         self.holdings = Holdings()
         self.loads: list[Load] = []
         self.hashes: list[Hash] = []
+        self.behinds: list[Behind] = []
         self.verifies: list[Verify] = []
         self.releases: dict[str, Release] = {}  # asked for and not complete, by residency
         self.unacked = 0
@@ -168,6 +171,7 @@ class Server:
     def leave(self) -> None:
         """End without a word: another server goes on with what the vault keeps."""
         self.leaving = True
+        abandon_behinds(self)
         self.vault.leave()
         self.loop.stop()
 
@@ -195,6 +199,7 @@ class Server:
         self._stop_listening()
         for hashing in list(self.hashes):
             abandon_hash(self, hashing)
+        abandon_behinds(self)
         for proving in list(self.proofs):
             abandon_proof(self, proving)
         for running in list(self.verifies):
@@ -249,6 +254,9 @@ class Server:
                     raise
             if isinstance(request, (HashRequest, Prove)):
                 take_files(self, connection, request, fds)
+                return
+            if isinstance(request, VerifyBehind):
+                take_behind(self, connection, request, fds)
                 return
             if isinstance(request, Publish):
                 take_published(self, connection, request, fds)
@@ -347,6 +355,7 @@ class Server:
                 connection.tell_progress(now_s)
         note_orphans(self)
         sweep_hashes(self, now_s)
+        sweep_behinds(self, now_s)
         sweep_loads(self, now_s)
         self.loop.call_later(SWEEP_S, self._sweep)
 

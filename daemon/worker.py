@@ -23,7 +23,13 @@ import msgspec
 from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, adopt_checkpoint, hold_checkpoint, recheck_paths
 from wcache.core.checkpoint.content import ContentCheck, hash_shard
 from wcache.core.checkpoint.digest import ShardDigests
-from wcache.core.checkpoint.fingerprint import attested_fingerprint, content_fingerprint, header_fingerprint, sampled_fingerprint
+from wcache.core.checkpoint.fingerprint import (
+    attested_fingerprint,
+    content_fingerprint,
+    header_fingerprint,
+    sampled_fingerprint,
+    verity_fingerprint,
+)
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.resident import ReadAt, ResidentShard, compare_shard, weights_digest_found
 from wcache.core.checkpoint.seed import load_or_create_seed
@@ -35,6 +41,7 @@ from wcache.core.wire.channel import failure_of
 from wcache.core.wire.frames import Frame, FrameDecoder, encode_frame, receive_some, send_some
 from wcache.core.wire.messages import MAX_FDS, MEMORY, SegmentManifest
 from wcache.daemon import gpu_load, orders, packed_verify, published
+from wcache.daemon.priority import yield_to_others
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY_S = 0.1
@@ -209,6 +216,8 @@ def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, 
 
 
 def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
+    if order.behind:
+        yield_to_others()
     reader = Reader()
     location = order.location
     shards = {identity.name: fd for identity, fd in zip(location.files, order.fds, strict=False)}
@@ -216,7 +225,7 @@ def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
     with adopt_checkpoint(order.spelling, location, shards, index, reader=reader) as held:
         meter = Meter(link, held.checkpoint.total_bytes)
         meter.enter("read")
-        fingerprint = content_fingerprint(
+        fingerprint = verity_fingerprint(held, order.known, reader) or content_fingerprint(
             held, reader, progress=meter.advance, wait_fresh=meter.settle, network_fs="coherent", store_granted=True
         )
     link.report(orders.HashResult(fingerprint))

@@ -135,12 +135,13 @@ def _tell(story: Story, run_dir: Path) -> None:
     story.section(
         "A wrong hit, on purpose",
         "Two fresh copies of the twin that nobody has ever hashed, and a policy that accepts headers. Both are served the "
-        "original's weights: the answer is right and the model is not the one that was asked for. Each such hit logs a warning "
-        "and stays marked unproven.",
+        "original's weights: the answer is right and the model is not the one that was asked for. Each such hit logs a warning. "
+        "By default the daemon would hash the files behind it at once, refute it and say so; here that is off (verify_behind), so that "
+        "both stay unproven until somebody asks.",
     )
     for path in (copied, overwritten):
         recipes.copy(ROOT / TWIN, ROOT / path)
-        ran = story.run(f"python demo/infer.py {path}", accept="header")
+        ran = story.run(f"python demo/infer.py {path}", accept="header", verify_behind="off")
         story.expect("another model's answer", ran.out.strip(), PARIS)
         story.expect("recorded as an unproven hit", _last(story, "decision", "tier", "proof"), ("hit", "header", "unproven"))
         story.expect("and said so", "unproven" in ran.err, True)

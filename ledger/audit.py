@@ -14,16 +14,16 @@ from wcache.core.model.errors import NotFound, UsageError
 from wcache.core.model.events import Event, Identity, decode_payload
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import UNFINISHED
-from wcache.core.model.vocabulary import Outcome, Proof, Tier
+from wcache.core.model.vocabulary import BELOW_PINNED, Outcome, Proof, Tier
 from wcache.ledger import schema
 from wcache.ledger.coverage import coverage, find_dropped, missing, require_covered
 from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.listing import ATTACH_COLUMNS, IS_HIT, KNOWN_WRONG, QUESTIONS, WEAK_TIERS, Listing, Window
+from wcache.ledger.listing import ATTACH_COLUMNS, IS_HIT, KNOWN_WRONG, QUESTIONS, Listing, Window
 from wcache.ledger.segments import History, carried_event, history_of
 from wcache.ledger.stored import StoredEvent
 from wcache.ledger.upgrade import require_current
 
-__all__ = ["ATTACH_COLUMNS", "WEAK_TIERS", "Audit", "AuditEvent", "Window"]
+__all__ = ["ATTACH_COLUMNS", "Audit", "AuditEvent", "Window"]
 
 NEAR_RESIDENCIES = 100
 """So many of the newest are looked at to decide again what was decided; a daemon holds far fewer at a time."""
@@ -180,7 +180,7 @@ class Audit:
         statement = sa.select(*words, sa.func.count().label("number"), *(sa.func.sum(column).label(column.name) for column in sums))
         groups = self.rows(statement.where(*spans).group_by(*words))
         hits = [group for group in groups if group["decision"] == Outcome.HIT.value]
-        weak = {tier.value for tier in WEAK_TIERS}
+        weak = {tier.value for tier in BELOW_PINNED}
         open_states = {state.value for state in UNFINISHED}
         gaps = [item.event for item in self.events(where=_E.stream == "ledger", types=("ledger.gap",))]
         residencies = sa.select(_R.state, sa.func.count().label("number")).group_by(_R.state).order_by(_R.state)

@@ -10,7 +10,7 @@ import msgspec
 from wcache.core.model import events as ev
 from wcache.core.model.config import config_digest
 from wcache.core.model.decide import Decision
-from wcache.core.model.evidence import Fingerprint
+from wcache.core.model.evidence import Fingerprint, Signed, Verity
 from wcache.core.model.machines import LEASED as LEASED_STATES
 from wcache.core.model.vocabulary import REASON_TEXT, Kind, Lineage, OptIn, Outcome, Proof, Reason, Tier
 from wcache.ledger.counterfactual import agrees_with_record, situation_at, turns
@@ -103,6 +103,7 @@ def _by_type(audit: Audit, found: AuditEvent) -> Sequence[str]:
             f"From here on {names} is never taken for {event.expected[:16]} again, at any tier below a full hash of what is there now."
         )
         lines.append("The resident weights themselves are what they were loaded as, and stay good for everybody else.")
+        lines += _exposed(audit, _decision_seq(audit, event.attach))
     elif isinstance(event, ev.AttachRedecided):
         first = next((item for item in audit.stream(found.stream) if item.type == "attach.decided"), None)
         if first is not None:
@@ -129,6 +130,9 @@ def _decision(audit: Audit, found: AuditEvent, event: ev.AttachDecided) -> list[
     ]
     row = audit.attach_at(found.seq)
     lines += _evidence(audit, found, event)
+    if event.lock is not None:
+        allowed = ", ".join(digest[:16] for digest in event.lock.weights[:4]) + (", …" if len(event.lock.weights) > 4 else "")
+        lines.append(f"Lock: only {allowed} were to be served, by {event.lock.path} (its digest {event.lock.digest[:16]}).")
     if event.kind is Kind.PROCESSED and event.residency is not None:
         told = audit.stream(f"residency/{event.residency}")
         lines += [lineage_line(item.event) for item in told if isinstance(item.event, ev.LoadCompleted)]
@@ -153,7 +157,18 @@ def _decision(audit: Audit, found: AuditEvent, event: ev.AttachDecided) -> list[
         lines.append("What to do: " + _REMEDY[reason].format(checkpoint=asked.spelling))
         if policy.trusted is OptIn.IGNORE and policy.attested is OptIn.IGNORE and reason is Reason.EVIDENCE_INSUFFICIENT:
             lines.append("Names that a hub attests and grants of operators did not count under this policy (attested, trusted: ignore).")
-    return lines + _afterwards(audit, row, found.seq)
+    return lines + _afterwards(audit, row, found.seq) + (_exposed(audit, row["seq"]) if row["proof"] == Proof.REFUTED.value else [])
+
+
+def _exposed(audit: Audit, seq: int | None) -> list[str]:
+    """Everybody who had those weights for that checkpoint."""
+    from wcache.ledger.exposure import exposure_line, exposures
+
+    return [] if seq is None else [exposure_line(one) for one in exposures(audit, seqs=[seq])]
+
+
+def _decision_seq(audit: Audit, attach: str) -> int | None:
+    return next((item.seq for item in audit.stream(f"attach/{attach}") if item.type == "attach.decided"), None)
 
 
 def _subject(event: ev.AttachDecided) -> str:
@@ -207,6 +222,9 @@ def _evidence(audit: Audit, item: AuditEvent, event: ev.AttachDecided) -> list[s
     for reference in event.evidence:
         taken = audit.fingerprint(reference.fingerprint)
         about = evidence_line(taken) if taken else f"{reference.tier}, digest {reference.digest[:16]}."
+        base = audit.fingerprint(taken.reuses) if taken and taken.reuses else None
+        if base is not None and isinstance(base.signed, Signed):
+            about = f"{about.rstrip('.')}, when its files bore the signature of key {base.signed.key[:16]}."
         grant = audit.grant(taken.grant) if taken and taken.grant else None
         if grant is not None:
             about += f" The grant says: {grant.reason!r} (uid {grant.operator_uid}, {utc(grant.granted_ns)})."
@@ -228,8 +246,12 @@ def evidence_line(taken: Fingerprint) -> str:
         text += f", by grant {taken.grant}, reusing fingerprint {taken.reuses}{age}"
     elif taken.tier is Tier.PINNED:
         text += f", hashed earlier as fingerprint {taken.reuses}, every file identity unchanged"
+    elif taken.tier is Tier.CONTENT and isinstance(taken.verity, Verity) and taken.verity.same_as:
+        text += f", measured by the kernel (fs-verity) as when fingerprint {taken.verity.same_as} was hashed"
     elif taken.tier is Tier.CONTENT:
         text += ", every byte hashed" + ("" if taken.pinnable else f", not to be reused: {taken.not_pinnable}")
+    if isinstance(taken.signed, Signed):
+        text += f", signed by key {taken.signed.key[:16]} as {taken.signed.name!r}"
     return f"{text} ({cost})."
 
 

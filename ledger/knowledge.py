@@ -14,7 +14,7 @@ from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.events import AttachDecided, Event, FingerprintRecorded, Identity, LoadCompleted, decode_payload
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import LIVE_RESIDENCY
-from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
+from wcache.core.model.vocabulary import BELOW_PINNED, Kind, Outcome, Proof, ResidencyState, Tier
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.store import Ledger
 from wcache.ledger.upgrade import require_current
@@ -96,7 +96,9 @@ class Knowledge:
         return tuple(self._decode(body, Grant) for (body,) in self._rows(sql, states))
 
     def contradictions(self) -> tuple[Contradiction, ...]:
-        rows = self._rows("SELECT asked_key, weights_digest, spellings, seq FROM contradiction ORDER BY seq")
+        """Each once, by the first event that says so: every engine that was served wrongly adds one."""
+        columns = "asked_key, weights_digest, spellings"
+        rows = self._rows(f"SELECT {columns}, min(seq) FROM contradiction GROUP BY {columns} ORDER BY min(seq)")  # noqa: S608
         return tuple(Contradiction(key, digest, tuple(msgspec.json.decode(names)), seq) for key, digest, names, seq in rows)
 
     def first_of_instance(self, instance: str, spelling: str) -> Fingerprint | None:
@@ -122,6 +124,29 @@ class Knowledge:
         """The first decision of an attach, whole."""
         found = self._event(f"attach/{attach}", AttachDecided)
         return found if isinstance(found, AttachDecided) else None
+
+    def decided_at(self, attach: str) -> tuple[int, int, AttachDecided] | None:
+        """As `decided`, with its seq and the moment of the decision."""
+        sql = (
+            "SELECT seq, occurred_ns, schema, payload FROM event WHERE stream = ? AND type = ? AND payload IS NOT NULL ORDER BY seq LIMIT 1"
+        )
+        for seq, occurred_ns, schema, payload in self._rows(sql, (f"attach/{attach}", AttachDecided.type)):
+            event = decode_payload(AttachDecided.type, schema, payload)
+            if isinstance(event, AttachDecided):
+                return seq, occurred_ns, event
+        return None
+
+    def open_hits(self, asked_key: str, weights_digests: Iterable[str]) -> tuple[str, ...]:
+        """Attaches, oldest first, that asked for files of these identities, got weights of one of these digests on evidence below
+        `pinned`, and are neither proved nor refuted."""
+        wanted = tuple(sorted(weights_digests))
+        tiers = tuple(sorted(tier.value for tier in BELOW_PINNED))
+        sql = (
+            f"SELECT attach FROM attach WHERE residency IN (SELECT residency FROM residency WHERE weights_digest IN ({_marks(wanted)}))"  # noqa: S608
+            f" AND asked_key = ? AND decision = ? AND tier IN ({_marks(tiers)}) AND proof IN (?, ?) ORDER BY seq"
+        )
+        proofs = (Proof.UNPROVEN.value, Proof.UNPROVABLE.value)
+        return tuple(str(row[0]) for row in self._rows(sql, (*wanted, asked_key, Outcome.HIT.value, *tiers, *proofs)))
 
     def completed(self, residency: str) -> LoadCompleted | None:
         """What was recorded when these weights became resident."""

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import sqlalchemy as sa
 
-from wcache.core.model.vocabulary import Outcome, Proof, Tier
+from wcache.core.model.vocabulary import BELOW_PINNED, Outcome, Proof
 from wcache.ledger import schema
 from wcache.ledger.database import translated
 from wcache.ledger.moment import utc
 
 if TYPE_CHECKING:
     from wcache.ledger.audit import Audit
-
-WEAK_TIERS = (Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED)
-"""A hit that rests on one of these may be wrong until it is proved."""
 
 ATTACH_COLUMNS = (
     "seq", "time", "launch", "rank", "engine", "checkpoint", "decision", "reason", "tier", "asked_digest", "served_digest", "mode", "proof",
@@ -34,7 +31,7 @@ ATTACH_SELECTED = (
 
 IS_HIT = _A.decision == Outcome.HIT.value
 IS_NO_HIT = _A.decision != Outcome.HIT.value
-UNPROVEN_BELOW_PINNED = _A.tier.in_([tier.value for tier in WEAK_TIERS]) & (_A.proof == Proof.UNPROVEN.value)
+UNPROVEN_BELOW_PINNED = _A.tier.in_([tier.value for tier in BELOW_PINNED]) & (_A.proof == Proof.UNPROVEN.value)
 KNOWN_WRONG = (_A.proof == Proof.REFUTED.value) | (
     _A.asked_digest.is_not(None) & _A.served_digest.is_not(None) & (_A.asked_digest != _A.served_digest)
 )

@@ -1,8 +1,11 @@
-"""Proving hits afterwards: is what was served what was asked for? (DESIGN: weaker hits are proved later)
+"""Proving hits afterwards: is what is served what was asked for? (DESIGN: weaker hits are proved later)
 
 Only bytes that are known to be those of the moment of the attach may prove or refute: the files stand as they stood then (the same
-device, inode, size, mtime and ctime as recorded), or an immutable name (a sha256 that a hub vouched for) says what they were. Everything
-else is `unprovable`, with the reason.
+device, inode, size, mtime and ctime as recorded), or were hashed while they did, or an immutable name (a sha256 that a hub vouched for)
+says what they were. Everything else is `unprovable`, with the reason.
+
+A run first looks at all hits without reading a byte, so it knows what has to be read; then it reads each distinct content once, and what
+it says of all hits is on record before the next one is read: a run that was broken off goes on there.
 """
 
 from __future__ import annotations
@@ -12,45 +15,36 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from wcache.core.checkpoint.checkpoint import OpenCheckpoint, current_location, hold_checkpoint, open_checkpoint
 from wcache.core.checkpoint.content import CHUNK_BYTES
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, pinned_fingerprint
-from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.spelling import resolve_root
-from wcache.core.model.errors import (
-    CheckpointChanged,
-    CheckpointInvalid,
-    CheckpointUnreadable,
-    EvidenceUnavailable,
-    LedgerCorrupt,
-    UsageError,
-)
-from wcache.core.model.events import AttachDecided, Event, LoadCompleted, VerifyFailed, VerifyInconclusive, VerifyPassed
+from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, UsageError
 from wcache.core.model.evidence import Fingerprint, Location
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Kind, Lineage, Outcome, Proof, Tier
+from wcache.core.model.vocabulary import Outcome, Proof, Tier
 from wcache.ledger.audit import Audit
-from wcache.ledger.evidence import append_events, hash_held, recorded, store_granted
+from wcache.ledger.evidence import append_events, hash_held, recorded
 from wcache.ledger.knowledge import Knowledge
+from wcache.ledger.proof import Hit, Place, Unprovable, Verdict, hit_of, inconclusive, judge, others_of, require_pins
 
 if TYPE_CHECKING:
     from wcache.ledger.store import Ledger
 
 Progress = Callable[[int, int], None]
+"""(bytes done, bytes in all) of everything that this run has to read."""
 
-# A change right after the evidence may leave ctime as it was: the kernel stamps with its tick (10 ms at most), file systems of whole
-# seconds with those.
-_TICK_NS = 100_000_000
-_WHOLE_SECONDS_NS = 2_000_000_000
+_BATCH = 256  # hits whose verdicts are appended in one transaction
 
 
 class Proving(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one hit. `why` is a sentence; `read_bytes` is what finding out cost; `proof_seq` the event that says so."""
+    """What became of one hit. `why` is a sentence; `read_bytes` is what finding out cost: of many hits on one content, the first has it.
+    `proof_seq` is the event that says so."""
 
     seq: int
     attach: str
@@ -65,22 +59,34 @@ class Proving(msgspec.Struct, frozen=True, kw_only=True):
     proof_seq: int | None = None
 
 
-class _Place(NamedTuple):
-    """Where the asked checkpoint lay, as recorded; `evidence` is the fingerprint that says so."""
+class _Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where what was asked for can be known from: files that stand as recorded (`then`), whose content is `known` already or has to be
+    read; or files that `names` say the content of, because `refused` says why the first does not do."""
 
-    location: Location
-    evidence: Fingerprint
+    then: Location
+    known: Fingerprint | None = None
+    names: dict[str, str] = {}
+    refused: str = ""
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        if not self.names:
+            return (self.then.key(),)
+        return (self.then.root, self.refused, *sorted(f"{name}={digest}" for name, digest in self.names.items()))
 
-class _Unprovable(Exception):
-    """One of the three outcomes, with its reason; never leaves this module."""
+    @property
+    def to_read_bytes(self) -> int:
+        """Named files are read twice: for their sha256, and for the weights digest."""
+        if self.known is not None:
+            return 0
+        return sum(one.size_bytes for one in self.then.files) * (2 if self.names else 1)
 
 
 def prove(
     ledger: Ledger, seqs: Sequence[int] = (), *, every: bool = False, policy: Policy | None = None, progress: Progress | None = None
 ) -> Iterator[Proving]:
-    """Looks at hits and records what was found, one at a time: those at `seqs`, else every unproven one below `pinned`, or with
-    `every` at any tier. Each distinct content is read once.
+    """Looks at hits and records what was found: those at `seqs`, else every unproven one below `pinned`, or with `every` at any tier;
+    and whichever other hits are decided by the same content. Grouped by content, each of which is read once.
 
     Raises NotFound or UsageError for a seq that is no hit's decision, before anything is read.
     """
@@ -96,113 +102,96 @@ def prove(
             if every:
                 rows = [row for row in rows if row["proof"] == Proof.UNPROVEN.value]
         audit.refresh()
-        prover = _Prover(ledger, audit, knowledge, policy or Policy(), progress)
-        for row in {row["attach"]: row for row in rows}.values():
-            yield prover.prove(row)
+        prover = _Prover(ledger, knowledge, policy or Policy(), progress)
+        yield from prover.run([hit_of(knowledge, attach) for attach in dict.fromkeys(row["attach"] for row in rows)])
 
 
 class _Prover:
-    def __init__(self, ledger: Ledger, audit: Audit, knowledge: Knowledge, policy: Policy, progress: Progress | None) -> None:
+    def __init__(self, ledger: Ledger, knowledge: Knowledge, policy: Policy, progress: Progress | None) -> None:
         self._ledger = ledger
-        self._audit = audit
         self._knowledge = knowledge
         self._policy = policy
         self._progress = progress
-        self._hashed: dict[tuple[str, str], Fingerprint | _Unprovable] = {}
+        self._grants = knowledge.grants()
+        self._now: dict[tuple[str, str], Location | None] = {}
+        self._done_bytes = 0
+        self._total_bytes = 0
 
-    def prove(self, row: dict[str, Any]) -> Proving:
+    def run(self, hits: Sequence[Hit]) -> Iterator[Proving]:
+        groups: dict[tuple[str, ...], tuple[_Source, list[Hit]]] = {}
+        lost: list[tuple[Hit, str]] = []
+        for hit in hits:
+            source = self._source(hit)
+            if isinstance(source, _Source):
+                groups.setdefault(source.key, (source, []))[1].append(hit)
+            else:
+                lost.append((hit, source))
+        self._total_bytes = sum(source.to_read_bytes for source, _ in groups.values())
+        yield from self._record([(hit, inconclusive(hit, why)) for hit, why in lost])
+        # What needs no reading first, then what decides most hits for its bytes.
+        by_cost = sorted(groups.values(), key=lambda group: group[0].to_read_bytes / len(group[1]))
+        asked = {hit.attach for hit in hits}
+        for source, members in by_cost:
+            yield from self._conclude(source, members, asked)
+
+    def _conclude(self, source: _Source, hits: list[Hit], asked: set[str]) -> Iterator[Proving]:
         began_s = time.monotonic()
-        decided = self._decision(row)
-        served_digest = self._served_digest(decided)
-        base = {
-            "seq": row["seq"], "attach": row["attach"], "checkpoint": row["checkpoint"], "residency": row["residency"], "tier": row["tier"],
-            "served_digest": served_digest,
-        }  # fmt: skip
-        reader = Reader()
-        content: Fingerprint | None = None
+        before_bytes = self._done_bytes
         try:
-            if served_digest is None:
-                raise _Unprovable("the ledger does not know the digest of what was served")
-            content, why = self._asked_content(decided, row["decided_ns"], reader)
-            if decided.kind is Kind.PROCESSED and (content.weights_digest or content.digest) == served_digest:
-                why += f", and {self._require_lineage(decided)}"
-        except _Unprovable as unprovable:
-            event: Event = VerifyInconclusive(subject="hit", attach=row["attach"], residency=row["residency"], why=str(unprovable))
-            return Proving(**base, proof=Proof.UNPROVABLE, why=str(unprovable), proof_seq=append_events(self._ledger, event)[0])
-        asked_digest = content.weights_digest or content.digest
-        passed = asked_digest == served_digest
-        common: dict[str, Any] = {
-            "subject": "hit", "attach": row["attach"], "residency": row["residency"], "expected": served_digest, "found": asked_digest,
-            "seconds": time.monotonic() - began_s,
-        }  # fmt: skip
-        if passed:
-            event = VerifyPassed(**common)
-        else:
-            root = decided.asked.root or (content.location.root if content.location else None)
-            # A relative spelling means something else elsewhere: it must not deny other checkpoints.
-            spelling = decided.asked.spelling if decided.asked.repo or not root or decided.asked.spelling.startswith(("/", "~")) else None
-            names = tuple(dict.fromkeys(name for name in (spelling, root) if name))
-            key = decided.asked.key or (content.location.key() if content.location else None)
-            event = VerifyFailed(**common, asked_key=key, spellings=names)
-            why += f"; {asked_digest[:16]} was asked for, {str(served_digest)[:16]} was served"
-        events: list[Event] = [event]
-        if content.tier is Tier.CONTENT and self._knowledge.fingerprint(content.id()) is None:
-            events.insert(0, recorded(content, decided.asked.spelling, "wcache audit prove"))
-        return Proving(
-            **base,
-            proof=Proof.PROVED if passed else Proof.REFUTED,
-            why=why,
-            asked_digest=asked_digest,
-            read_bytes=content.coverage.read_bytes if content.tier is Tier.CONTENT else 0,
-            proof_seq=append_events(self._ledger, *events)[-1],
-        )
+            content, how = self._content(source, hits[0])
+        except Unprovable as unprovable:
+            yield from self._record([(hit, inconclusive(hit, str(unprovable))) for hit in hits])
+            return
+        finally:
+            self._done_bytes = before_bytes + source.to_read_bytes
+        seconds = time.monotonic() - began_s
+        others = others_of(self._knowledge, content, hits, self._grants, self._policy.network_fs)
+        also = f"{how}, which decides this hit on the same files too"
+        verdicts = [(hit, judge(hit, content, how, seconds)) for hit in hits]
+        verdicts += [(hit, verdict) for hit in others if hit.attach not in asked and (verdict := judge(hit, content, also)).decides]
+        yield from self._record(verdicts, content)
 
-    def _decision(self, row: dict[str, Any]) -> AttachDecided:
-        event = self._audit.event(row["first_seq"]).event
-        self._audit.refresh()
-        if not isinstance(event, AttachDecided):
-            raise LedgerCorrupt("the attach's first event is no decision", where=f"seq {row['first_seq']}")
-        return event
+    def _record(self, verdicts: Sequence[tuple[Hit, Verdict]], content: Fingerprint | None = None) -> Iterator[Proving]:
+        """Appends, in few transactions; the content first, so that no later run reads it again."""
+        new = content is not None and content.tier is Tier.CONTENT and self._knowledge.fingerprint(content.id()) is None
+        read_bytes = content.coverage.read_bytes if content is not None and content.tier is Tier.CONTENT else 0
+        for start in range(0, len(verdicts), _BATCH):
+            part = verdicts[start : start + _BATCH]
+            events: list[Any] = [verdict.event for _, verdict in part]
+            if new and content is not None and start == 0:
+                events.insert(0, recorded(content, part[0][0].decided.asked.spelling, "wcache audit prove"))
+            seqs = append_events(self._ledger, *events)[-len(part) :]
+            for (hit, verdict), proof_seq in zip(part, seqs, strict=True):
+                decided = hit.decided
+                yield Proving(
+                    seq=hit.seq, attach=hit.attach, checkpoint=decided.asked.spelling, residency=decided.residency,
+                    tier=decided.tier.value if decided.tier else None, proof=verdict.proof, why=verdict.why,
+                    asked_digest=verdict.asked_digest, served_digest=hit.served_digest, read_bytes=read_bytes, proof_seq=proof_seq,
+                )  # fmt: skip
+                read_bytes = 0
 
-    def _served_digest(self, decided: AttachDecided) -> str | None:
-        if decided.served is not None and decided.served.digest is not None:
-            return decided.served.digest
-        return next((event.weights_digest for event in self._loads(decided)), None)
+    # --- which bytes were asked for, without reading any -------------------------------------------------------------------
 
-    def _loads(self, decided: AttachDecided) -> list[LoadCompleted]:
-        found = self._audit.stream(f"residency/{decided.residency}")
-        self._audit.refresh()
-        return [item.event for item in found if isinstance(item.event, LoadCompleted)]
-
-    def _require_lineage(self, decided: AttachDecided) -> str:
-        """How it is known that processed weights were made from the bytes with that digest. Raises _Unprovable."""
-        load = next(iter(self._loads(decided)), None)
-        if load is None or load.lineage is not Lineage.PROVEN:
-            why = load.unproven_why if load is not None else "nothing is recorded of them"
-            raise _Unprovable(f"the checkpoint is the right one, but the lineage of the processed weights is unproven: {why}")
-        return f"the processed weights were made from {'those files' if load.source == 'disk' else load.source}"
-
-    # --- which bytes were asked for ---------------------------------------------------------------------------------------
-
-    def _asked_content(self, decided: AttachDecided, decided_ns: int, reader: Reader) -> tuple[Fingerprint, str]:
-        """The content that was asked for, and how that is known. Raises _Unprovable."""
-        evidence = [found for item in decided.evidence if (found := self._knowledge.fingerprint(item.fingerprint)) is not None]
-        place = self._place(decided, evidence)
-        refused = ""
-        if place is None:
-            refused = "nothing was recorded about the files that were asked for"
-        else:
+    def _source(self, hit: Hit) -> _Source | str:
+        """What can tell the content that was asked for, or why nothing can."""
+        if hit.served_digest is None:
+            return "the ledger does not know the digest of what was served"
+        place = hit.place(self._knowledge)
+        refused = "nothing was recorded about the files that were asked for"
+        if place is not None:
             try:
-                self._require_as_then(decided, decided_ns, place, evidence, reader)
-                return self._content_of(place.location), "the files are as they were at the attach"
-            except _Unprovable as unprovable:
+                return self._as_then(hit, place)
+            except Unprovable as unprovable:
                 refused = str(unprovable)
-        for item in evidence:
+        return self._named(hit, refused) or refused
+
+    def _named(self, hit: Hit, refused: str) -> _Source | None:
+        reader = Reader()
+        for item in hit.evidence:
             names = self._immutable_names(item, reader)
             if names and item.location is not None:
-                found = self._by_names(item.location, names, refused)
-                return found, f"the files have the sha256 that named them at the attach ({refused})"
-        raise _Unprovable(refused)
+                return _Source(then=item.location, names=names, refused=refused)
+        return None
 
     @staticmethod
     def _immutable_names(item: Fingerprint, reader: Reader) -> dict[str, str]:
@@ -217,102 +206,95 @@ class _Prover:
                 return {}
         return names if all(len(name) == 64 for name in names.values()) else {}
 
-    def _place(self, decided: AttachDecided, evidence: Sequence[Fingerprint]) -> _Place | None:
-        """Where the evidence that decided found the files. Trusted evidence found nothing itself: what it reuses did."""
-        for item in sorted(evidence, key=lambda item: (item.tier is not decided.tier, -(item.tier.rank or 0))):
-            if item.location is not None:
-                return _Place(item.location, item)
-            earlier = self._knowledge.fingerprint(item.reuses) if item.reuses else None
-            if earlier is not None and earlier.location is not None:
-                return _Place(earlier.location, item)
-            if item.tier is Tier.TRUSTED and item.reuses is None:
-                for load in self._loads(decided):
-                    for name in load.fingerprints:
-                        own = self._knowledge.fingerprint(name)
-                        if own is not None and own.location is not None:
-                            return _Place(own.location, item)
-        return None
-
-    def _require_as_then(
-        self, decided: AttachDecided, decided_ns: int, place: _Place, evidence: Sequence[Fingerprint], reader: Reader
-    ) -> None:
-        """Raises _Unprovable unless the files at the recorded place are provably those that stood there at the attach."""
+    def _as_then(self, hit: Hit, place: Place) -> _Source:
+        """Raises Unprovable unless the content of the recorded identities is known, or the files at the recorded place have them now."""
         then = place.location
-        keys = {item.location.key() for item in evidence if item.location is not None}
-        if len(keys) > 1:
-            raise _Unprovable("the files changed while evidence was taken at the attach")
+        hit.require_fixed(then, self._grants, self._policy.network_fs)
         if place.evidence.location is None:
-            self._require_leads_to(decided, then)
-        now = current_location(then, reader=reader)
+            self._require_leads_to(hit, then)
+        known = self._known(then)
+        if known is not None:
+            return _Source(then=then, known=known)
+        now = self._stands_now(then)
         if now is None:
-            raise _Unprovable(f"files of it are gone, or the directory has changed since the attach ({then.root})")
+            raise Unprovable(f"files of it are gone, or the directory has changed since the attach ({then.root})")
         if now.key() != then.key():
-            raise _Unprovable(f"{_changed(then, now)} since the attach ({then.root})")
-        granted = store_granted(self._knowledge.grants(), then.root, time.time_ns())
-        network_fs = "coherent" if "coherent" in (self._policy.network_fs, decided.policy_body.network_fs) else "refuse"
-        holds, why = pinnable(now.fs_kind, network_fs, granted)
-        if not holds:
-            raise _Unprovable(f"an unchanged file identity does not mean unchanged bytes here: {why or now.fs_kind}")
-        self._require_settled(then, decided_ns, evidence)
+            raise Unprovable(f"{_changed(then, now)} since the attach ({then.root})")
+        require_pins(then, now.fs_kind, self._grants, self._policy.network_fs, hit.decided)
+        return _Source(then=then)
+
+    def _stands_now(self, then: Location) -> Location | None:
+        key = (then.root, then.key())
+        if key not in self._now:
+            self._now[key] = current_location(then)
+        return self._now[key]
 
     @staticmethod
-    def _require_settled(then: Location, decided_ns: int, evidence: Sequence[Fingerprint]) -> None:
-        """A change within one tick of the clock after the evidence would not show in ctime: the files must have been older than that."""
-        began_ns = decided_ns - int(sum(item.coverage.seconds for item in evidence) * 1e9)
-        identities = [*then.files, *((then.index,) if then.index else ())]
-        newest_ns = max(max(item.mtime_ns, item.ctime_ns) for item in identities)
-        whole = all(item.ctime_ns % 1_000_000_000 == 0 for item in identities)
-        if began_ns - newest_ns < (_WHOLE_SECONDS_NS if whole else _TICK_NS):
-            raise _Unprovable("the files were written in the very moment of the attach, so a change right after it would not show")
-
-    def _require_leads_to(self, decided: AttachDecided, then: Location) -> None:
+    def _require_leads_to(hit: Hit, then: Location) -> None:
         """A trusted attach looked at no path, so the spelling must lead by itself to where the reused content was hashed."""
-        spelling = decided.asked.spelling
-        if decided.asked.root is not None:
-            if decided.asked.root != then.root:
-                raise _Unprovable(f"{spelling} led to {decided.asked.root}, the trusted content was hashed at {then.root}")
+        asked = hit.decided.asked
+        spelling = asked.spelling
+        if asked.root is not None:
+            if asked.root != then.root:
+                raise Unprovable(f"{spelling} led to {asked.root}, the trusted content was hashed at {then.root}")
             return
         try:
             resolved = resolve_root(spelling)
         except (CheckpointUnreadable, UsageError):
-            raise _Unprovable(f"{spelling} leads nowhere now, and nobody looked where it led at the attach") from None
+            raise Unprovable(f"{spelling} leads nowhere now, and nobody looked where it led at the attach") from None
         if resolved.repo is None and not os.path.isabs(os.path.expanduser(spelling)):  # noqa: PTH111, PTH117
-            raise _Unprovable(f"{spelling} is relative, and nobody recorded to what directory")
+            raise Unprovable(f"{spelling} is relative, and nobody recorded to what directory")
         if resolved.root != then.root:
-            raise _Unprovable(f"{spelling} now leads to {resolved.root}, and nobody looked where it led at the attach")
-
-    # --- reading ----------------------------------------------------------------------------------------------------------
-
-    def _content_of(self, then: Location) -> Fingerprint:
-        """The content of files that stand as recorded: known from an earlier hash of the same identities, or read now, once."""
-        key = (then.root, then.key())
-        if key not in self._hashed:
-            try:
-                self._hashed[key] = self._known(then) or self._read(then)
-            except _Unprovable as unprovable:
-                self._hashed[key] = unprovable
-        found = self._hashed[key]
-        if isinstance(found, _Unprovable):
-            raise found
-        return found
+            raise Unprovable(f"{spelling} now leads to {resolved.root}, and nobody looked where it led at the attach")
 
     def _known(self, then: Location) -> Fingerprint | None:
-        granted = store_granted(self._knowledge.grants(), then.root, time.time_ns())
         for earlier in self._knowledge.fingerprints_at(key=then.key()):
-            pinned = pinned_fingerprint(earlier, then, network_fs=self._policy.network_fs, store_granted=granted)
+            pinned = pinned_fingerprint(earlier, then, network_fs="coherent", store_granted=True)  # whether pins hold was asked before
             if pinned is not None:
                 return pinned
         return None
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def _content(self, source: _Source, first: Hit) -> tuple[Fingerprint, str]:
+        """The content that was asked for, and how that is known. Raises Unprovable."""
+        if source.known is not None:
+            return source.known, "the files were hashed as they were at the attach"
+        if not source.names:
+            try:
+                return self._read(source.then), "the files are as they were at the attach"
+            except Unprovable as unprovable:
+                named = self._named(first, str(unprovable))
+                if named is None:
+                    raise
+                source = named
+        found = self._by_names(source.then, source.names, source.refused)
+        return found, f"the files have the sha256 that named them at the attach ({source.refused})"
+
+    def _advance(self, read_bytes: int) -> None:
+        self._done_bytes += read_bytes
+        if self._progress is not None:
+            self._progress(min(self._done_bytes, self._total_bytes), self._total_bytes)
+
+    def _hash(self, held: OpenCheckpoint, reader: Reader) -> Fingerprint:
+        done_bytes = 0
+
+        def advance(done: int, _total: int) -> None:
+            nonlocal done_bytes
+            self._advance(done - done_bytes)
+            done_bytes = done
+
+        return hash_held(held, reader, self._policy, self._grants, progress=advance)
 
     def _read(self, then: Location) -> Fingerprint:
         try:
             reader = Reader()
             with self._held(then, reader) as held:
-                content = hash_held(held, reader, self._policy, self._knowledge.grants(), progress=self._progress)
+                content = self._hash(held, reader)
         except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged) as error:
-            raise _Unprovable(f"the files cannot be read: {error}") from None
+            raise Unprovable(f"the files cannot be read: {error}") from None
         if content.location is None or content.location.key() != then.key():
-            raise _Unprovable(f"other files than at the attach were found in {then.root}")
+            raise Unprovable(f"other files than at the attach were found in {then.root}")
         return content
 
     @staticmethod
@@ -321,25 +303,27 @@ class _Prover:
         return hold_checkpoint(os.path.join(then.root, then.files[0].name) if alone else then.root, reader=reader)  # noqa: PTH118
 
     def _by_names(self, where: Location, names: dict[str, str], refused: str) -> Fingerprint:
-        """Content at the recorded place whose files all still have the sha256 that they were attested by. Raises _Unprovable."""
+        """Content at the recorded place whose files all still have the sha256 that they were attested by. Raises Unprovable."""
         try:
             reader = Reader()
             with self._held(where, reader) as held:
                 if set(held.files) != set(names):
-                    raise _Unprovable(refused)
+                    raise Unprovable(refused)
                 before = held.identities()
                 for name, file in held.files.items():
                     digest = hashlib.sha256()
                     size = next(shard.size_bytes for shard in held.checkpoint.shards if shard.name == name)
                     for offset in range(0, size, CHUNK_BYTES):
-                        digest.update(file.read_at(offset, min(CHUNK_BYTES, size - offset)))
+                        length = min(CHUNK_BYTES, size - offset)
+                        digest.update(file.read_at(offset, length))
+                        self._advance(length)
                     if digest.hexdigest() != names[name]:
-                        raise _Unprovable(f"{refused}; {name} no longer has the sha256 that named it at the attach")
-                content = hash_held(held, reader, self._policy, self._knowledge.grants(), progress=self._progress)
+                        raise Unprovable(f"{refused}; {name} no longer has the sha256 that named it at the attach")
+                content = self._hash(held, reader)
                 if held.identities() != before:
-                    raise _Unprovable(f"{refused}; the files changed while they were read")
+                    raise Unprovable(f"{refused}; the files changed while they were read")
         except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged) as error:
-            raise _Unprovable(f"{refused}; the files cannot be read: {error}") from None
+            raise Unprovable(f"{refused}; the files cannot be read: {error}") from None
         return content
 
 

@@ -10,15 +10,16 @@ import enum
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from wcache.core.model import events as ev
 from wcache.core.model.errors import NotFound, RequestRefused, UsageError
-from wcache.core.model.evidence import Grant, Location
+from wcache.core.model.evidence import Grant, Location, Signed
 from wcache.core.model.machines import LIVE_RESIDENCY
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import REDACTED
@@ -33,7 +34,7 @@ _KEPT_TEXTS = frozenset(
         "attach", "launch", "residency", "fingerprint", "fingerprints", "grant", "instance", "policy", "leases", "left", "reuses", "digest",
         "table_digest", "weights_digest", "processed_digest", "expected", "found", "key", "asked_key", "commit", "seed_id", "nonce",
         "algorithm", "name", "version", "kind", "device", "dtypes", "asked_dtype", "code", "by", "decided_by", "noticed_by", "how",
-        "checked", "boot_id", "origin", "source",
+        "checked", "boot_id", "origin", "source", "weights", "signature", "same_as",
     }
 )  # fmt: skip
 """Texts that are ids, digests or words of the code. What is not named here is blanked: also what a later release adds."""
@@ -94,7 +95,16 @@ def redact(path: Path | str, seqs: Sequence[int], why: str, progress: Progress =
 
 def blanked(event: ev.Event) -> dict[str, Any]:
     """The payload with every text that is no id, digest or word of a closed set replaced by one that says so."""
-    return {field: _blank(field, getattr(event, field)) for field in event.__struct_fields__}
+    return {field: _blank(kind, held) for field, kind, held in _fields(event)}
+
+
+def _fields(value: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:
+    """Each field that is set: its name, what to judge it by, its value. What a signer calls a model is no word of the code, as the name of
+    an engine is."""
+    for field in value.__struct_fields__:
+        held = getattr(value, field)
+        if held is not UNSET:
+            yield field, "model" if field == "name" and isinstance(value, Signed) else field, held
 
 
 def _blank(name: str, value: Any) -> Any:
@@ -107,7 +117,7 @@ def _blank(name: str, value: Any) -> Any:
     if isinstance(value, Location):
         return None  # names of files, and where they lay
     if isinstance(value, msgspec.Struct):
-        return {field: _blank(field, getattr(value, field)) for field in value.__struct_fields__}
+        return {field: _blank(kind, held) for field, kind, held in _fields(value)}
     if isinstance(value, dict):  # its keys are names, or words of the code
         return {key: item for key, item in value.items() if isinstance(item, (int, float))}
     return [_blank(name, item) for item in value]
@@ -126,7 +136,7 @@ def _words(name: str, value: Any) -> set[str]:
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         return set() if name in _KEPT_TEXTS or name == "host" else {value}  # a host is in every attach of it
     if isinstance(value, msgspec.Struct) and not isinstance(value, Policy):
-        return {word for field in value.__struct_fields__ for word in _words(field, getattr(value, field))}
+        return {word for _, kind, held in _fields(value) for word in _words(kind, held)}
     if isinstance(value, (list, tuple)):
         return {word for one in value for word in _words(name, one)}
     return set()

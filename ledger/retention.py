@@ -17,6 +17,7 @@ import msgspec
 
 from wcache.core.model import events as ev
 from wcache.core.model.errors import UsageError
+from wcache.core.model.evidence import Verity
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.moment import utc
 from wcache.ledger.rebuild import Progress, ignore, offline, write_anew
@@ -179,7 +180,9 @@ def names(event: ev.Event) -> set[str]:
         grant = event.grant
         return {f"fingerprint/{grant.fingerprint}", f"residency/{grant.residency}", f"daemon/{grant.instance}"}
     if isinstance(event, ev.FingerprintRecorded):
-        return {f"fingerprint/{event.evidence.reuses}", f"trust/{event.evidence.grant}"}
+        evidence = event.evidence
+        earlier = evidence.verity.same_as if isinstance(evidence.verity, Verity) else None
+        return {f"fingerprint/{evidence.reuses}", f"fingerprint/{earlier}", f"trust/{evidence.grant}"}
     return set()
 
 

@@ -8,16 +8,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from wcache.core.checkpoint.content import seconds_until_listed_safely
 from wcache.core.checkpoint.reader import Reader
-from wcache.core.model.decide import HOST, decide
+from wcache.core.model.decide import HOST, Decision, decide
 from wcache.core.model.errors import DaemonUnreachable, LedgerError, MappingFailed, NoRoom, Unsupported, UsageError, WcacheError
 from wcache.core.model.events import Engine, Ranks
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
+from wcache.core.model.vocabulary import BELOW_PINNED, Kind, Mode, Outcome, Reason
 from wcache.core.settings import Settings, load_settings
 from wcache.core.wire.messages import Progress
 from wcache.loader import log
@@ -68,7 +70,7 @@ def attach(
     settings = resolve_settings(settings, overrides)
     question = make_question(
         checkpoint, revision=revision, device=device, dtype=dtype, kind=kind, config=config, mode=mode, engine=engine, ranks=ranks,
-        launch=launch, is_file=is_file,
+        launch=launch, is_file=is_file, lock=settings.policy.lock,
     )  # fmt: skip
     session: Session | None = None
     gathered: Gathered | None = None
@@ -82,10 +84,14 @@ def attach(
             question = msgspec.structs.replace(question, device=gpu.uuid)
             warming = warm_up(gpu)
         session = Session(settings.socket_path, settings.daemon_uid)
-        gathered = gather(session, question, settings, reader=Reader(), on_progress=on_progress)
-        gathered = _with_room(gathered, question, gpu, settings)
-        attach_id = gathered.offer.attach if gathered.offer else ""
-        answer = session.decide(attach_id, gathered.request, gathered.decision, gathered.evidence)
+        began_ns = time.time_ns()
+        behind = settings.policy.verifies_behind
+        gathered = gather(session, question, settings, reader=Reader(), keep_open=behind, on_progress=on_progress)
+        with gathered.held or nullcontext():
+            gathered = _with_room(gathered, question, gpu, settings)
+            attach_id = gathered.offer.attach if gathered.offer else ""
+            answer = session.decide(attach_id, gathered.request, gathered.decision, gathered.evidence)
+            _verify_behind(session, attach_id, answer.decided.decision, gathered, began_ns)
         if warming is not None:
             warming.join()
     except UsageError:
@@ -127,6 +133,20 @@ def attach(
     else:
         attachment.miss(gathered.note)
     return attachment
+
+
+def _verify_behind(session: Session, attach_id: str, decision: Decision, gathered: Gathered, began_ns: int) -> None:
+    """Send the files that a weak hit rests on, as they were opened. A trusted hit opened none, and none is opened for this."""
+    if gathered.held is None or decision.outcome is not Outcome.HIT or decision.tier not in BELOW_PINNED:
+        return
+    held, location = gathered.held, gathered.held.checkpoint.location
+    if seconds_until_listed_safely(location, began_ns) > 0:
+        location = msgspec.structs.replace(location, directory=None)  # a later attach must not rest on a listing that was made too early
+    descriptors = [file.descriptor for file in (*held.files.values(), *((held.index,) if held.index else ()))]
+    try:
+        session.verify_behind(attach_id, location, descriptors)
+    except WcacheError as error:
+        log.logger.debug("the daemon was not sent the files of %s: %s", attach_id, error)
 
 
 def _with_room(gathered: Gathered, question: Question, gpu: Device | None, settings: Settings) -> Gathered:

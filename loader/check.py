@@ -61,7 +61,7 @@ def check(
     """Gathers evidence as `attach` does. Where only a full hash could decide, it is paid for with `read` alone; else the result is
     `evidence_insufficient` with its price. Raises UsageError."""
     settings = resolve_settings(settings, overrides)
-    question = make_question(checkpoint, revision=revision, device=device, dtype=dtype, engine="wcache check")
+    question = make_question(checkpoint, revision=revision, device=device, dtype=dtype, engine="wcache check", lock=settings.policy.lock)
     reader = Reader()
     began = time.monotonic()
     session: Session | None = None

@@ -17,7 +17,7 @@ from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.config import config_difference
-from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, origin_known, sampled_contradicts, serves_device
+from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, locked_in, origin_known, sampled_contradicts, serves_device
 from wcache.core.model.errors import (
     CheckpointChanged,
     CheckpointInvalid,
@@ -29,7 +29,7 @@ from wcache.core.model.errors import (
 )
 from wcache.core.model.events import Identity
 from wcache.core.model.evidence import Fingerprint, Location
-from wcache.core.model.vocabulary import Kind, OptIn, Outcome, Reason, ResidencyState, Tier
+from wcache.core.model.vocabulary import BELOW_PINNED, Kind, OptIn, Outcome, Reason, ResidencyState, Tier
 from wcache.core.settings import Settings
 from wcache.core.wire.messages import AttachOffer, Progress
 from wcache.loader.gathered import Gathered as Gathered
@@ -52,9 +52,11 @@ def gather(
     *,
     reader: Reader,
     may_hash: bool = True,
+    keep_open: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Gathered:
     """Ask the server, look at the checkpoint as little as possible, and decide. Waits for a load in progress up to `policy.wait_s`.
+    `keep_open`: what a weak hit rests on stays open, as the result's `held`.
 
     Raises DaemonUnreachable; everything that is wrong with the checkpoint becomes the decision's reason.
     """
@@ -64,7 +66,10 @@ def gather(
         return gather_from_other(session, question, settings, reader=reader, may_hash=may_hash, on_progress=on_progress)
     gathering = Gathering(session, question, settings, reader, may_hash, on_progress)
     try:
-        return gathering.run()
+        gathered = gathering.run()
+        if keep_open and gathered.decision.tier in BELOW_PINNED and gathered.decision.outcome is Outcome.HIT:
+            gathered, gathering.held = gathered._replace(held=gathering.held), None
+        return gathered
     finally:
         gathering.close()
 
@@ -190,6 +195,7 @@ class Gathering:
             if one.state is ResidencyState.RESIDENT
             and one.kind is request.kind
             and serves_device(one, request)
+            and locked_in(one, request)
             and (one.kind is Kind.RAW or not config_difference(request.config, one.config))
             and (origin_known(one) or self.trusting or self.policy.accept in ("header", "sampled"))
             and (asked.table_digest is None or asked.table_digest == one.table_digest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wcache.core.checkpoint.checkpoint import Checkpoint
+from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint
 from wcache.core.model.decide import Decision, Request
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.messages import AttachOffer
@@ -19,7 +19,8 @@ class Price(NamedTuple):
 
 class Gathered(NamedTuple):
     """What the loader would decide, and what on. `offer` is None where there is no server to ask; `price` is set where only a full hash
-    that was not allowed could decide; `note` says in one sentence what an operator can do about a miss."""
+    that was not allowed could decide; `note` says in one sentence what an operator can do about a miss. `held` are the open files that a
+    weak hit rests on, for whoever asked to keep them: the caller closes them."""
 
     request: Request
     decision: Decision
@@ -28,3 +29,4 @@ class Gathered(NamedTuple):
     checkpoint: Checkpoint | None = None
     price: Price | None = None
     note: str = ""
+    held: OpenCheckpoint | None = None

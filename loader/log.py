@@ -9,11 +9,9 @@ from contextvars import ContextVar
 
 from wcache.core.model.events import Ranks
 from wcache.core.model.evidence import Coverage
-from wcache.core.model.vocabulary import Mode, Reason, Tier
+from wcache.core.model.vocabulary import BELOW_PINNED, Mode, Reason, Tier
 
 logger = logging.getLogger("wcache")
-
-_BELOW_PINNED = frozenset({Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED})
 
 
 def _tail(ranks: Ranks, tier: Tier | None, seq: int | None) -> str:
@@ -46,7 +44,7 @@ def unusable(reason: Reason, detail: str, ranks: Ranks, tier: Tier | None, seq: 
 
 def weak_hit(tier: Tier | None, coverage: Coverage | None, seq: int | None) -> None:
     """One warning for a hit that rests on less than `pinned`; nothing for any other."""
-    if tier not in _BELOW_PINNED:
+    if tier not in BELOW_PINNED:
         return
     covered = "no byte of the checkpoint was looked at"
     if coverage is not None and coverage.covered_bytes:

@@ -11,13 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from wcache.core.checkpoint.layout import MODEL_INDEX, parse_index
+from wcache.core.checkpoint.lockfile import read_lock
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.spelling import resolve_root
 from wcache.core.model.decide import HOST, Request
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, UsageError, WcacheError
 from wcache.core.model.events import Engine, Identity, Ranks
+from wcache.core.model.evidence import Lock
 from wcache.core.model.vocabulary import Kind, Mode
 from wcache.loader.device import named_device
 
@@ -43,11 +46,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str | None = None
     config: dict[str, str] = {}
     mode: Mode | None = None
+    lock: Lock | None = None
 
     def request(self, asked: Identity | None = None) -> Request:
         """What is asked of the daemon; by name alone until more is known of the checkpoint."""
         asked = asked or Identity(recordable(self.spelling))
-        return Request(asked=asked, kind=self.kind, device=self.device, dtype=self.dtype, config=self.config, mode=self.mode)
+        return Request(
+            asked=asked, kind=self.kind, device=self.device, dtype=self.dtype, config=self.config, mode=self.mode, lock=self.lock
+        )  # fmt: skip
 
 
 def make_question(
@@ -63,8 +69,9 @@ def make_question(
     ranks: Ranks | None = None,
     launch: str | None = None,
     is_file: bool = False,
+    lock: str | UnsetType = UNSET,
 ) -> Question:
-    """Raises UsageError for what cannot be meant."""
+    """Raises UsageError for what cannot be meant, a lock that cannot be read among it: without one nobody knows what may be served."""
     known = engine if isinstance(engine, Engine) else Engine(name=engine, pid=os.getpid())
     if kind not in tuple(Kind):
         raise UsageError(f"unknown kind {kind!r}", remedy=f"known: {', '.join(Kind)}")
@@ -86,6 +93,7 @@ def make_question(
         dtype=None if dtype is None else recordable(dtype),
         config={recordable(name): recordable(value) for name, value in (config or {}).items()},
         mode=None if mode is None else Mode(mode),
+        lock=None if lock is UNSET else read_lock(lock),
     )
 
 

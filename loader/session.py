@@ -43,6 +43,7 @@ from wcache.core.wire.messages import (
     Segments,
     Status,
     StatusRequest,
+    VerifyBehind,
 )
 from wcache.loader.mapping import Segment
 from wcache.loader.packed import Packed, take_packed
@@ -113,6 +114,13 @@ class Session:
             HashRequest(spelling=spelling, location=location), rest, timeout_s=_HASH_SILENCE_S, on_progress=on_progress
         )
         return self._expect(Hashed, reply).fingerprint
+
+    def verify_behind(self, attach: str, location: Location, descriptors: Sequence[int]) -> None:
+        """Let the server look at what a weak hit was asked for, when it has time. Waits for nothing; raises DaemonUnreachable."""
+        rest = list(descriptors)
+        while rest:
+            part, rest = rest[:MAX_FDS], rest[MAX_FDS:]
+            self._channel.send(VerifyBehind(attach=attach, location=location, more=bool(rest)), part)
 
     def prove(self, spelling: str, location: Location, descriptors: Sequence[int]) -> Fingerprint:
         """Show another user's daemon the open files (shards in name order, then the index); header evidence as its worker took it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import itertools
 import os
 import secrets
 import sys
@@ -29,6 +30,9 @@ START_VARIABLE = "WCACHE_SGLANG_START"
 _TRACK = "enable_weights_track"
 _DISK_KEYS = ("enable_multithread_load", "num_threads", _TRACK)
 """Keys of SGLang's own loader, handed on to it, and the one that vLLM has for not looking for parameters without a tensor."""
+
+_updates = itertools.count(1)
+"""Live updates of this process: every rank counts the same ones."""
 
 _ENGINE = "sglang.srt.entrypoints.engine"
 _extra_of_start: dict[str, Any] = {}
@@ -138,7 +142,7 @@ def _reading_links(chosen: Any) -> type:
                 return super()._get_weights_iterator(source, **more)
             with ExitStack() as until_attached:
                 until_attached.enter_context(told("update"))
-                until_attached.enter_context(self._attaching(source.model_config))
+                until_attached.enter_context(self._attaching(source.model_config, f"-u{next(_updates)}"))
                 tensors = super()._get_weights_iterator(source, **more)
                 return _through(tensors, until_attached.pop_all())
 
@@ -153,7 +157,7 @@ def _reading_links(chosen: Any) -> type:
             return found
 
         @contextmanager
-        def _attaching(self, model_config: Any) -> Iterator[Any]:
+        def _attaching(self, model_config: Any, update: str = "") -> Iterator[Any]:
             from sglang.version import __version__
 
             from wcache.loader.engine_weights import Weights
@@ -165,7 +169,7 @@ def _reading_links(chosen: Any) -> type:
                 dtype=safetensors_dtype(model_config.dtype),
                 engine=engine_of(model_config, __version__),
                 ranks=ranks_of(),
-                launch=launch_of(),
+                launch=launch_of() + update,
             )
             try:
                 with weights.settled():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import itertools
 import os
 import secrets
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 START_VARIABLE = "WCACHE_VLLM_START"
 """What the processes of one start have in common: set by the first of them, inherited by those that it spawns."""
+
+_reloads = itertools.count(1)
+"""Of this process: every rank counts the same ones. Each is a launch of its own, or one that missed would look like a failed start."""
 
 
 @functools.cache
@@ -111,7 +115,7 @@ def loader_class() -> type:
             return self._reloaded(model_config, model)
 
         def _reloaded(self, model_config: Any, model: Any) -> Iterator[Any]:
-            with told("reload"), self._attaching(model, model_config):
+            with told("reload"), self._attaching(model, model_config, f"-u{next(_reloads)}"):
                 yield from super().get_all_weights(model_config, model)
 
         def _prepare_weights(
@@ -129,7 +133,7 @@ def loader_class() -> type:
             return found
 
         @contextmanager
-        def _attaching(self, model: Any, model_config: Any) -> Iterator[None]:
+        def _attaching(self, model: Any, model_config: Any, reload: str = "") -> Iterator[None]:
             from wcache.loader.engine_weights import Weights
             from wcache.loader.mapping import safetensors_dtype
             from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
@@ -140,7 +144,8 @@ def loader_class() -> type:
                 dtype=safetensors_dtype(model_config.dtype),
                 engine=engine_of(model_config, vllm.__version__),
                 ranks=ranks_of(vllm_config),
-                launch=launch_of(get_current_vllm_config()),  # a draft's own configuration is a copy that says it is another instance
+                # a draft's own configuration is a copy that says it is another instance
+                launch=launch_of(get_current_vllm_config()) + reload,
             )
             try:
                 with self._weights.settled(model):

@@ -65,6 +65,8 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
         row = next((line for line in text.splitlines() if line.startswith(f"| `{field.name}` |")), "")
         assert f"`WCACHE_{field.name.upper()}`" in row, field.name
         default = field.default
+        if default is msgspec.UNSET:  # means what the row says
+            continue
         plain = getattr(default, "value", default)
         shown = "no limit" if plain is None else f"`{int(plain) if isinstance(plain, float) else plain}`"
         assert shown in row, (field.name, shown)

@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
+from msgspec import UNSET
 
 from wcache.core.checkpoint.checkpoint import OpenCheckpoint, Shard
 from wcache.core.checkpoint.digest import WEIGHTS_ALGORITHM, ShardDigests, ShardHasher, weights_digest_of
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.layout import MODEL_INDEX
 from wcache.core.checkpoint.reader import Mark, OpenFile, Reader
+from wcache.core.checkpoint.verity import measured
 from wcache.core.model.errors import CheckpointChanged
-from wcache.core.model.evidence import Coverage, FileIdentity, Fingerprint, Location
+from wcache.core.model.evidence import Coverage, FileIdentity, Fingerprint, Location, Verity
 from wcache.core.model.vocabulary import Tier
 
 SETTLE_NS = 2_000_000_000  # time stamps are coarse (a kernel tick, a server's clock): a younger file may change without showing it
@@ -120,6 +122,7 @@ class ContentCheck:
         self._since = since or reader.start
         self._before: tuple[tuple[FileIdentity, ...], FileIdentity | None] = ((), None)
         self._began_ns = 0
+        self._verity: dict[str, str] = {}
 
     def begin(self, wait_fresh: Callable[[float], None] | None = None) -> None:
         """Sync and take identities. `wait_fresh(seconds)` is called once if a file is younger than 2 s and its file system keeps pins;
@@ -130,6 +133,7 @@ class ContentCheck:
             if wait_s > 0:
                 wait_fresh(wait_s)
                 self._take()
+        self._verity = measured(self._held)  # from here on the kernel lets nobody write to these
         self._began_ns = time.time_ns()
 
     def _youngest_ns(self) -> int:
@@ -174,6 +178,7 @@ class ContentCheck:
             file_digests={name: digests[name].file for name in sorted(digests) if digests[name].file},
             pinnable=self._kind_ok and settled,
             not_pinnable=why,
+            verity=Verity(files=self._verity) if self._verity else UNSET,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Mark, Reader, in_parallel, threads_for
 from wcache.core.checkpoint.sampling import SAMPLED_ALGORITHM, ReadAt, take_samples
 from wcache.core.checkpoint.seed import Seed
+from wcache.core.checkpoint.verity import measured
 from wcache.core.model.errors import CheckpointChanged, CheckpointUnreadable, EvidenceUnavailable
-from wcache.core.model.evidence import Fingerprint, Location
+from wcache.core.model.evidence import Fingerprint, Location, Verity
 from wcache.core.model.vocabulary import Tier
 
 __all__ = [
     "attested_fingerprint", "content_fingerprint", "header_fingerprint", "pinned_fingerprint", "reopen", "sampled_fingerprint",
-    "seconds_until_settled",
+    "seconds_until_settled", "verity_fingerprint",
 ]  # fmt: skip
 
 ATTESTED_ALGORITHM = "wcache-attested-1/hub-blob-names"
@@ -99,6 +100,32 @@ def content_fingerprint(
         check.begin(wait_fresh)
         digests = {shard.name: hash_shard(held.files[shard.name], shard, progress=progress) for shard in held.checkpoint.shards}
         return check.finish(digests)
+
+
+def verity_fingerprint(held: OpenCheckpoint, earlier: Sequence[Fingerprint], reader: Reader) -> Fingerprint | None:
+    """Tier `content` without reading: the kernel measures every file (fs-verity) as it did when one of `earlier` was hashed. None where it
+    does not, or measures nothing."""
+    since = reader.mark()
+    files = measured(held) if earlier else {}
+    checkpoint = held.checkpoint
+    same = next(
+        (one for one in earlier if files and isinstance(one.verity, Verity) and one.verity.files == files and one.weights_digest), None
+    )
+    if same is None or same.table_digest != checkpoint.table_digest:
+        return None
+    locations, index = held.identities()
+    return Fingerprint(
+        tier=Tier.CONTENT,
+        algorithm=same.algorithm,
+        digest=same.digest,
+        coverage=coverage_of(reader, since, checkpoint.total_bytes, checkpoint.total_bytes, chance_4k=1.0),
+        location=msgspec.structs.replace(checkpoint.location, files=locations, index=index),
+        table_digest=same.table_digest,
+        weights_digest=same.weights_digest,
+        file_digests=same.file_digests,
+        pinnable=pinnable(checkpoint.location.fs_kind)[0],
+        verity=Verity(files=files, same_as=same.verity.same_as or same.id() if isinstance(same.verity, Verity) else None),
+    )
 
 
 def pinned_fingerprint(

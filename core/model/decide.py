@@ -11,7 +11,7 @@ import msgspec
 
 from wcache.core.model.config import config_difference
 from wcache.core.model.events import AttachDecided, Engine, EvidenceRef, Identity, Peer, Ranks
-from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
+from wcache.core.model.evidence import Contradiction, Fingerprint, Grant, Lock
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Kind, Lineage, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
 
@@ -42,7 +42,7 @@ class ResidencyView(msgspec.Struct, frozen=True, kw_only=True):
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What one rank asks for. `obstacle` is a reason known before any residency is looked at (no daemon, an invalid checkpoint). `mode`
-    copy: the engine wants memory of its own."""
+    copy: the engine wants memory of its own. `lock`: the only weights that may be served."""
 
     asked: Identity
     kind: Kind = Kind.RAW
@@ -52,6 +52,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     obstacle: Reason | None = None
     obstacle_detail: str = ""
     mode: Mode | None = None
+    lock: Lock | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +135,17 @@ def origin_known(residency: ResidencyView) -> bool:
     return residency.kind is Kind.RAW or residency.lineage is Lineage.PROVEN
 
 
+def locked_in(residency: ResidencyView, request: Request) -> bool:
+    """Whether the lock, if there is one, allows these weights to be served: by their digest, whatever was asked for."""
+    return request.lock is None or residency.weights_digest in request.lock.weights
+
+
+def _lock_says(lock: Lock | None) -> str:
+    if lock is None or len(lock.weights) != 1:
+        return f"the lock {lock.path if lock else ''} names {len(lock.weights) if lock else 0} checkpoints and none of them"
+    return f"the lock {lock.path} allows {lock.weights[0]}"
+
+
 def _is_about(request: Request, residency: ResidencyView) -> bool:
     """Whether a residency is about the asked checkpoint at all: the same table, the same place, or the same repository."""
     asked, served = request.asked, residency.served
@@ -185,6 +197,8 @@ def _assess(
         return miss(Reason.NOT_RESIDENT, "the daemon holds no weights like these")
     if residency.state is ResidencyState.LOADING:
         return miss(Reason.STILL_LOADING, f"{residency.residency} is loading")
+    if not locked_in(residency, request):
+        return miss(Reason.CONTENT_MISMATCH, f"{_lock_says(request.lock)}, resident are {residency.weights_digest}")
     if not serves_device(residency, request):
         return miss(Reason.DEVICE_MISMATCH, f"asked on {request.device}, resident on {residency.device}")
     if request.kind is Kind.PROCESSED:
@@ -359,4 +373,5 @@ def decided_event(
         policy_body=policy,
         decided_by=by,
         asked_dtype=request.dtype,
+        lock=request.lock,
     )

@@ -16,6 +16,7 @@ EXIT_REFUSED = 7
 EXIT_LEDGER = 8
 EXIT_RESOURCES = 9
 EXIT_MISS = 10
+EXIT_UNPROVABLE = 11  # nothing wrong was found, but of something nothing can be said any more
 EXIT_INTERNAL = 70  # sysexits.h EX_SOFTWARE
 EXIT_INTERRUPTED = 130
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt
-from wcache.core.model.evidence import Fingerprint, Grant
+from wcache.core.model.evidence import Fingerprint, Grant, Lock
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Kind, Lineage, Mode, Outcome, Reason, Tier
 
@@ -208,6 +208,8 @@ class TrustRevoked(Event, frozen=True, kw_only=True):
 
 
 class AttachDecided(Event, frozen=True, kw_only=True):
+    """`lock`: the lock that was in force, by its content."""
+
     type = "attach.decided"
     authority = True
     says = "one engine rank asked for weights; this is the decision and what it stands on"
@@ -232,6 +234,7 @@ class AttachDecided(Event, frozen=True, kw_only=True):
     policy_body: Policy
     decided_by: str
     asked_dtype: str | None = None
+    lock: Lock | None = None
 
 
 class AttachRedecided(Event, frozen=True, kw_only=True):

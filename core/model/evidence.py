@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from wcache.core.model.vocabulary import Tier, TrustScope
+
+LOCKED_MAX = 64
+"""Checkpoints of one lock."""
 
 
 class FileIdentity(msgspec.Struct, frozen=True):
@@ -68,13 +73,31 @@ class Coverage(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """An OMS signature that verified over the very files that were hashed. `key` is the SHA-256 of the signer's public key (PEM,
+    SubjectPublicKeyInfo), `signature` that of the signature file, `name` what the signer called the model."""
+
+    key: str
+    signature: str
+    name: str
+
+
+class Verity(msgspec.Struct, frozen=True, kw_only=True):
+    """fs-verity digests of every file (name to `algorithm:hex`), as the kernel measured them when the content was hashed. With `same_as`
+    nothing was hashed: the kernel measured what it had measured when that fingerprint was taken."""
+
+    files: dict[str, str]
+    same_as: str | None = None
+
+
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of evidence about one checkpoint, as it is stored in `fingerprint.recorded`.
 
     `digest` is what this tier compares: a digest of headers (`header`), of headers and samples (`sampled`), of attested names
     (`attested`), the weights digest (`pinned`, `content`, `trusted`). `table_digest` covers names, dtypes and shapes in name order,
     independent of sharding. `weights_digest` is set where this fingerprint stands for known content. `pinnable` says that a later
-    attach may rest on it while `location` stays the same, `not_pinnable` why not. `reuses` names an earlier fingerprint.
+    attach may rest on it while `location` stays the same, `not_pinnable` why not. `reuses` names an earlier fingerprint. `signed` and
+    `verity` are left out of what is stored where there is nothing of the kind.
     """
 
     tier: Tier
@@ -93,6 +116,8 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     age_s: float | None = None
     attested_names: dict[str, str] = {}
     nonce: str = ""
+    signed: Signed | UnsetType = UNSET
+    verity: Verity | UnsetType = UNSET
 
     def id(self) -> str:
         """Stable id: equal evidence about equal identities is stored once and referenced after. Cost and time do not count."""
@@ -101,6 +126,10 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
             self.location.key() if self.location else "", self.location.root if self.location else "",
             str(self.pinnable), self.reuses or "", self.grant or "", self.nonce,
         ]  # fmt: skip
+        if isinstance(self.signed, Signed):
+            parts += [self.signed.key, self.signed.signature]
+        if isinstance(self.verity, Verity):
+            parts += ["verity", self.verity.same_as or "", *(f"{name}={digest}" for name, digest in sorted(self.verity.files.items()))]
         digest = hashlib.sha256(b"wcache/fingerprint/1")
         for part in parts:
             raw = part.encode("utf-8", "surrogatepass")
@@ -142,6 +171,16 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     def expired(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns
+
+
+class Lock(msgspec.Struct, frozen=True, kw_only=True):
+    """Which weights may be served at all, by a file that somebody reviewed (`wcache.lock`). It forbids and never allows: evidence has to
+    agree as without it. `weights` are weights digests, `digest` is the BLAKE3 of the file's bytes, so that a record says which state of
+    it was in force."""
+
+    path: Annotated[str, msgspec.Meta(max_length=4096)]
+    digest: Annotated[str, msgspec.Meta(max_length=64)]
+    weights: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=LOCKED_MAX)]
 
 
 class Contradiction(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import hashlib
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from wcache.core.model.vocabulary import OptIn, Tier
 
@@ -20,6 +21,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_read_bytes     the most a check may read before it gives up (None: no limit)
     wait_s             how long to wait for a load that makes progress
     network_fs         `refuse`: pins never hold on network file systems; `coherent`: they hold on the kinds that promise close-to-open
+    verify_behind      `on`: the daemon hashes what a hit below `pinned` was asked for, in the background. Unset is `on`, and is left out
+                       of what is stored: policies of ledgers that were written before there was such a thing keep their digest
+    lock               path of a `wcache.lock`: no other weights than those that it names are ever mapped. Unset: any
     """
 
     accept: Literal["header", "sampled", "pinned", "content"] = "pinned"
@@ -30,10 +34,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_read_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     wait_s: Annotated[float, msgspec.Meta(ge=0)] = 300.0
     network_fs: Literal["refuse", "coherent"] = "refuse"
+    verify_behind: Literal["on", "off"] | UnsetType = UNSET
+    lock: str | UnsetType = UNSET
 
     @property
     def accept_tier(self) -> Tier:
         return Tier(self.accept)
+
+    @property
+    def verifies_behind(self) -> bool:
+        return self.verify_behind != "off"
 
     def for_another_user(self) -> Policy:
         """What of this policy a shared daemon lets hold for a loader of another uid: what it cannot check by itself never

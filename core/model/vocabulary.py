@@ -30,6 +30,8 @@ class Tier(Word):
 
 _RANKS = {Tier.HEADER: 0, Tier.SAMPLED: 1, Tier.PINNED: 2, Tier.CONTENT: 3}
 SCALE = tuple(_RANKS)
+BELOW_PINNED = frozenset({Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED})
+"""A hit that rests on one of these may be wrong until it is proved."""
 
 
 class Outcome(Word):
@@ -81,7 +83,7 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.STILL_LOADING: "the weights are being loaded and were not ready within `wait_s`",
     Reason.RELEASED: "the weights were resident and were released",
     Reason.SUSPECT: "the resident bytes no longer match their own digests, so they are not handed out",
-    Reason.CONTENT_MISMATCH: "the checkpoint that was asked for has other weights than the resident ones",
+    Reason.CONTENT_MISMATCH: "the checkpoint that was asked for, or the lock in force, has other weights than the resident ones",
     Reason.EVIDENCE_INSUFFICIENT: "nothing contradicts a hit, but no evidence as strong as `accept` could be had",
     Reason.TRUST_EXPIRED: "an operator's grant would have allowed the hit, but it has expired",
     Reason.CONFIG_MISMATCH: "the resident weights were prepared for another engine configuration; the fields are named",

@@ -1,7 +1,8 @@
 """Every message on the socket, as tagged msgpack structs. Requests go from client to server, replies back; all are versioned together.
 
 One exchange is one request and one or more replies; only `Progress` is followed by more. Descriptors travel beside `HashRequest`,
-`Prove` and `Publish` (client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch follows after `Ack`.
+`VerifyBehind`, `Prove` and `Publish` (client to server) and `Segments` (server to client), at most `MAX_FDS` a message; the next batch
+follows after `Ack`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,16 @@ class HashRequest(Message, frozen=True, kw_only=True, tag=True):
     """
 
     spelling: str
+    location: Location
+    more: bool = False
+
+
+class VerifyBehind(Message, frozen=True, kw_only=True, tag=True):
+    """After a hit below `pinned`: the open files that its evidence was about, as with HashRequest, so that the server can find out in the
+    background whether they are what it served. `more` as there. Has no reply: an engine waits for nothing that comes after its weights.
+    """
+
+    attach: str
     location: Location
     more: bool = False
 
@@ -188,6 +199,7 @@ AnyRequest = (
     | AttachBegin
     | Lookup
     | HashRequest
+    | VerifyBehind
     | Prove
     | Decide
     | Observe

@@ -90,6 +90,7 @@ class Victim:
             wire.VerifyRequest(residency="none"),
             wire.ReleaseRequest(residency="none", force=True),
             wire.HashRequest(spelling="x", location=self.opened.location),
+            wire.VerifyBehind(attach=attach_id, location=self.opened.location),
             wire.Prove(spelling="x", location=self.opened.location),
             wire.LoadRequest(spelling="/nowhere", device="cuda:0"),
         )
@@ -139,7 +140,7 @@ def attack(victim: Victim, source: random.Random) -> None:
                 if isinstance(wire.decode_request(body), NOT_THESE):
                     continue
             fds = []
-            if isinstance(message, (wire.HashRequest, wire.Prove)) or source.random() < 0.1:
+            if isinstance(message, (wire.HashRequest, wire.VerifyBehind, wire.Prove)) or source.random() < 0.1:
                 count = source.choice((0, 1, len(victim.files), len(victim.files), wire.MAX_FDS))
                 fds = [opened.enter_context(path.open("rb")).fileno() for path in (victim.files * wire.MAX_FDS)[:count]]
             data = framed(source, body)

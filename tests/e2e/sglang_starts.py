@@ -17,6 +17,7 @@ import gc
 import hashlib
 import json
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -114,9 +115,13 @@ def loads(plan: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def kill(pids: list[int]) -> None:
+    ends = [os.pidfd_open(pid) for pid in pids]
     for word in (signal.SIGSTOP, signal.SIGKILL):  # all at once: each of them would have the other replaced
         for pid in pids:
             os.kill(pid, word)
+    for end in ends:  # readable once the process is gone, and with it its sockets
+        assert select.select([end], [], [], 60)[0]
+        os.close(end)
 
 
 # --- an engine --------------------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_what_was_copied_is_on_record(loads: Loads, checkpoints: Checkpoints) ->
     """A4, I12: the resident float32 serves a model in bfloat16; what was copied is what its parameters hold."""
     hits = {event.asked_dtype: event for event in loads.decided(checkpoints.llama) if event.outcome is Outcome.HIT}
     assert {(event.engine.name, event.ranks) for event in hits.values()} == {("sglang", Ranks())}
-    assert len({event.launch for event in hits.values()}) == 1
+    assert len({event.launch.partition("-u")[0] for event in hits.values()}) == 1
     copied = {event.attach: event for event in loads.record.of(MapCompleted)}
     half, full = copied[hits["BF16"].attach], copied[hits["F32"].attach]
     assert {half.mode, full.mode} == {Mode.COPY}
@@ -160,6 +160,8 @@ def test_a_live_update_is_an_attach_of_its_own(loads: Loads) -> None:
     done, _ = loads.results["twin"]["updated"]
     assert done and loads.results["twin"]["digest_after"] == loads.results["llama-disk"]["digest"]
     assert "Mapped " in loads.log_of("twin")
+    updates = [event.launch.partition("-u")[2] for event in loads.record.of(AttachDecided) if "-u" in event.launch]
+    assert updates == ["1", "2"]  # launches of their own: what they come to says nothing of the start
     done, why = loads.results["llama"]["updated"]
     assert not done and "content_mismatch" in why
     assert loads.results["llama"]["digest_after"] == loads.results["llama"]["digest"]
@@ -214,7 +216,7 @@ def test_both_ranks_of_an_engine_hit_and_answer_on_when_the_daemon_is_gone(check
         assert results["update"][0] is False and "daemon_refused" in results["update"][1]
         hits = [event for event in Record(daemon.settings).of(AttachDecided) if event.outcome is Outcome.HIT]
         assert sorted((event.ranks.rank, event.ranks.world, event.ranks.tp) for event in hits) == [(0, 2, 2), (1, 2, 2)], log[-4000:]
-        (launch,) = {event.launch for event in hits}
+        (launch,) = {event.launch for event in hits}  # the update that was refused is another one
         command = [sys.executable, "-m", "wcache.cli", "audit", "launch", launch]
         told = subprocess.run(command, env={**os.environ, **daemon.env}, capture_output=True, text=True, timeout=120, check=False)
         assert "2 of 2 ranks mapped" in told.stdout, told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from support.daemon import wait_until
+from support.signing import sign, write_keys
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -48,6 +52,42 @@ def test_the_twin_is_no_hit_and_computes_what_the_disk_says(host: Any, smollm2_z
     assert report["mapped"] == 0
     last = host.attaches()[-1]
     assert (last["decision"], last["reason"]) == ("fallback", "content_mismatch")
+
+
+def test_a_wrong_hit_on_headers_is_refuted_by_itself_and_denied_from_then_on(host: Any, smollm2_zeroed: Path, tmp_path: Path) -> None:
+    """I16, on by default: nobody asks for a proof. What the engine computes shows that the hit was wrong."""
+    copy = shutil.copytree(smollm2_zeroed, tmp_path / "twin")
+    host.engine("logits", copy, "disk", "bfloat16", tmp_path / "disk")
+    report = host.engine("logits", copy, "wcache", "bfloat16", tmp_path / "wrong", accept="header")
+    assert report["mapped"] == report["parameters"] and not _same_bits(tmp_path / "disk", tmp_path / "wrong")
+    wait_until(lambda: host.attaches()[-1]["proof"] == "refuted")
+    (row,) = [row for row in json.loads(host.wcache("audit", "wrong-hits", "--json", code=1)) if row["checkpoint"] == str(copy)]
+    assert row["ended"] == "ended" and row["pid"] and row["since"] < row["until"]
+    host.engine("logits", copy, "wcache", "bfloat16", tmp_path / "denied", accept="header")
+    assert (host.attaches()[-1]["decision"], host.attaches()[-1]["reason"]) == ("fallback", "content_mismatch")
+    assert _same_bits(tmp_path / "disk", tmp_path / "denied")
+
+
+def test_a_model_that_somebody_signed_is_hit_on_that_and_a_tampered_one_is_refused(host: Any, smollm2: Path, tmp_path: Path) -> None:
+    """OpenSSF Model Signing, by the package of that name; later hits are pinned on what was verified."""
+    private, public = write_keys(tmp_path)
+    signature = sign(smollm2, private, tmp_path / "model.sig")
+    words = ("fingerprint", str(smollm2), "--signature", str(signature), "--key", str(public))
+    assert json.loads(host.wcache(*words, "--json"))["signed"]["name"] == smollm2.name
+    host.engine("logits", smollm2, "wcache", "bfloat16", tmp_path / "signed", on_miss="strict")
+    seq = str(host.attaches()[-1]["seq"])
+    assert host.attaches()[-1]["tier"] == "pinned" and "bore the signature of key" in host.wcache("audit", "explain", seq)
+    tampered = tmp_path / "tampered"
+    tampered.mkdir()
+    for path in smollm2.iterdir():
+        (tampered / path.name).symlink_to(path.resolve()) if path.is_file() else None
+    shard = sorted(tampered.glob("*.safetensors"))[-1]
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.unlink()
+    shard.write_bytes(bytes(data))
+    refused = host.wcache("fingerprint", str(tampered), *words[2:], "--json", code=3)
+    assert shard.name in json.loads(refused)["error"]["where"]
 
 
 @pytest.mark.slow

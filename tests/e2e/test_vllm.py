@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from support.daemon import DaemonProcess, wait_until
 from support.ledgers import Record
 
-from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, MapCompleted, ReleaseRefused
+from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, LoadCompleted, MapCompleted, ReleaseRefused
 from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
 
 WORD = os.environ.get("WCACHE_TEST_VLLM", "")
@@ -162,6 +162,16 @@ for one in channel.call(StatusRequest()).residencies:
         channel.call(ReleaseRequest(residency=one.view.residency, why="the test wants it"))
 """
 
+SHARES = """
+import json, os
+from pathlib import Path
+from wcache.drill.memory import pss
+second = os.getppid()
+first = int(Path(f"/proc/{second}/stat").read_text().rpartition(")")[2].split()[1])
+print(json.dumps([pss([pid]).weights_bytes for pid in (first, second)]))
+"""
+"""Run by an engine that was started by another one: what each of the two has of the mapped weights, their proportional shares."""
+
 # --- one process, many starts -------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +199,10 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             "--port",
             "80",
         ]
+        beside = tmp_path_factory.mktemp("vllm-beside")
+        second = {"name": "second", "engine": _engine(checkpoints.qwen3, extra=processed), "run": [sys.executable, "-c", SHARES]}
+        (beside / "plan.json").write_text(json.dumps([second]))
+        start_second = [str(word) for word in (VLLM / "bin" / "python", PROGRAM, beside / "plan.json", beside / "results.json")]
         _patiently()
         prepared = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
         plan: list[dict[str, Any]] = [
@@ -206,7 +220,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed), "external": True},
             {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
-            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "reload": True},
+            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "run": start_second, "reload": True},
             {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
             {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
             {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
@@ -218,7 +232,9 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "alone", "engine": _engine(llama)},
             {"name": "alone-strict", "engine": _engine(llama, extra=strict)},
         ]
-        yield _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")._replace(prepared=prepared)
+        found = _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+        found.results.update(json.loads((beside / "results.json").read_text()))
+        yield found._replace(prepared=prepared)
     finally:
         daemon.cleanup()
 
@@ -276,6 +292,17 @@ def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkp
     mapped = next(event for event in starts.record.of(MapCompleted) if event.mode is Mode.ZERO_COPY)
     parameters = sum(tensor.nbytes for shard in checkpoints.llama.glob("*.safetensors") for tensor in load_file(shard).values())
     assert mapped.bytes - mapped.copied_bytes == parameters
+
+
+def test_two_engines_have_one_residency_between_them(starts: Starts, checkpoints: Checkpoints) -> None:
+    """Both answer alike, and what they have of the weights, each its proportional share, is the residency once."""
+    assert starts.results["second"].get("tokens") == starts.results["tied"]["tokens"], starts.results["second"]
+    first_bytes, second_bytes = json.loads(starts.results["second"]["run"]["output"])
+    hits = [event.residency for event in starts.decided(checkpoints.qwen3) if (event.kind, event.outcome) == (Kind.PROCESSED, Outcome.HIT)]
+    shared = max(hits, key=hits.count)
+    (whole_bytes,) = [event.bytes for event in starts.record.of(LoadCompleted) if event.residency == shared]
+    assert 0.8 * whole_bytes < first_bytes + second_bytes < 1.05 * whole_bytes
+    assert abs(first_bytes - second_bytes) < 0.2 * whole_bytes
 
 
 def test_only_a_hit_is_reported_as_memory_outside_of_the_engine_and_is_decided_once(starts: Starts, checkpoints: Checkpoints) -> None:
@@ -377,10 +404,11 @@ def test_an_engine_outlives_the_daemon_and_the_next_start_does_what_its_policy_s
 
 
 def test_each_start_is_a_launch_of_its_own(starts: Starts, checkpoints: Checkpoints) -> None:
-    """Also those of one process; the two attaches of a reload belong to one."""
+    """Also those of one process, and a reload, which is named after its start."""
     hits = [event for event in starts.decided(checkpoints.llama) if event.outcome is Outcome.HIT and event.engine.name == "vllm"]
-    assert [event.launch for event in hits].count(hits[0].launch) == 2
-    assert len({event.launch for event in hits}) == len(hits) - 1
+    launches = [event.launch for event in hits]
+    assert launches[1] == f"{launches[0]}-u1"
+    assert len(set(launches)) == len(launches)
     assert {(event.engine.version, event.ranks.world) for event in hits} == {(hits[0].engine.version, 1)}
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", hits[0].engine.version)
 

@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from support.segments import FIRST, HASHED, LATER_NS, UNUSED, add, three_segment
 
 from wcache.core.model import events as ev
 from wcache.core.model.errors import NotFound, RequestRefused, UsageError
+from wcache.core.model.evidence import Lock, Signed, Verity
 from wcache.core.model.vocabulary import REDACTED
 from wcache.ledger.audit import Audit
 from wcache.ledger.counts import Counts
@@ -86,6 +88,21 @@ def test_what_is_kept_of_any_event_is_an_event_on_the_same_stream_that_does_the_
     assert ev.stream_of(kept) == ev.stream_of(event)
     text = ev.encode_payload(kept).decode()
     assert "/models" not in text and "node" not in text
+
+
+def test_what_a_signer_called_a_model_and_where_a_lock_lay_go_and_their_digests_stay() -> None:
+    evidence = msgspec.structs.replace(
+        history.fingerprint(), signed=Signed(key="k" * 64, signature="s" * 64, name="secret model"),
+        verity=Verity(files={"/models/secret": "sha256:00"}, same_as="fp-1"),
+    )  # fmt: skip
+    recorded = ev.FingerprintRecorded(fingerprint=evidence.id(), evidence=evidence, spelling="m", by="server", uid=0, instance="d-1")
+    decided = history.decided("a-1", lock=Lock(path="/models/secret.lock", digest="l" * 64, weights=(history.WEIGHTS,)))
+    for event in (recorded, decided):
+        kept = ev.decode_payload(event.type, type(event).schema, ev.msgspec.json.encode(blanked(event)))
+        text = ev.encode_payload(kept).decode()
+        assert "secret" not in text
+        digests = ("k" * 64, "s" * 64, "fp-1") if event is recorded else ("l" * 64, history.WEIGHTS)
+        assert all(digest in text for digest in digests)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from support.segments import FIRST, HASHED, LATER_NS, SECOND, UNUSED, add, three
 
 from wcache.core.model import events as ev
 from wcache.core.model.errors import IllegalTransition, LedgerCorrupt, LedgerUnavailable, UsageError
+from wcache.core.model.evidence import Verity
 from wcache.ledger.audit import Audit
 from wcache.ledger.backup import backup
 from wcache.ledger.knowledge import Knowledge
@@ -112,6 +113,18 @@ def test_a_hit_that_was_proved_in_a_later_segment_is_carried_with_what_it_names(
         row = audit.attach_at(before["attach"]["a-1",][list(before["attach"]["a-1",]).index("a-1") + 1])
         assert row["proof"] == "proved"
         assert [item.event.attach for item in ledger.events(types=("verify.passed",))] == ["a-1"]  # type: ignore[attr-defined]
+
+
+def test_what_a_measure_of_the_kernel_rests_on_is_carried_with_it(path: Path) -> None:
+    hashed = history.fingerprint(verity=Verity(files={"model.safetensors": "sha256:00"}))
+    measured = history.fingerprint(verity=Verity(files={"model.safetensors": "sha256:00"}, same_as=hashed.id()))
+    with Ledger.open(path) as ledger:
+        add(ledger, (history.recorded(hashed), history.recorded(UNUSED)))
+        close_segment(ledger)
+        add(ledger, (history.recorded(measured),))
+    drop_segments(path, now_ns=LATER_NS)
+    assert {key for (key,) in tables(path)["fingerprint"]} == {hashed.id(), measured.id()}
+    assert verify(path).ok
 
 
 def test_what_was_carried_is_known_as_before(path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import shutil
 import struct
 import subprocess
 import threading
@@ -43,6 +45,39 @@ def fill(directory: Path, leave_bytes: int = 0) -> Path:
                 pass
         file.truncate(max(0, file.tell() - leave_bytes))
     return filler
+
+
+_ENABLE_VERITY = 0x40806685  # _IOW('f', 133, struct fsverity_enable_arg), linux/fsverity.h
+
+
+def enable_verity(path: Path) -> None:
+    """SHA-256 over blocks of 4 KiB, no salt, no signature. Nobody can write to the file from then on."""
+    with path.open("rb") as file:
+        fcntl.ioctl(file, _ENABLE_VERITY, struct.pack("=IIIIQIIQ11Q", 1, 1, 4096, 0, 0, 0, 0, 0, *[0] * 11))
+
+
+@contextmanager
+def verity(scratch: Path) -> Iterator[Path]:
+    """An ext4 with fs-verity in a file below `scratch`, mounted; skips where kernel, user or programs do not allow it."""
+    image, mount = scratch / "image", scratch / "mnt"
+    if os.geteuid() != 0 or not shutil.which("mkfs.ext4"):
+        pytest.skip("needs root and mkfs.ext4")
+    mount.mkdir()
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-b", "4096", "-O", "verity", str(image)], check=True, capture_output=True)
+    done = subprocess.run(["mount", "-o", "loop", str(image), str(mount)], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no ext4 with fs-verity can be mounted here: {done.stderr.strip()}")
+    try:
+        (mount / "probe").write_bytes(b"x")
+        try:
+            enable_verity(mount / "probe")
+        except OSError as error:
+            pytest.skip(f"this kernel has no fs-verity: {error}")
+        yield mount
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
 
 
 _INIT, _GETATTR = 26, 3  # linux/fuse.h

@@ -67,6 +67,7 @@ REQUESTS: tuple[wire.Message, ...] = (
     wire.AttachBegin(request=_REQUEST, policy=Policy(), launch="l-1", host="here", engine=_ENGINE, ranks=Ranks()),
     wire.Lookup(root="/models/x"),
     wire.HashRequest(spelling="/models/x", location=_LOCATION),
+    wire.VerifyBehind(attach="a-1", location=_LOCATION),
     wire.Prove(spelling="/models/x", location=_LOCATION),
     wire.Decide(attach="a-1", request=_REQUEST, decision=_HIT, evidence=(_CONTENT,)),
     wire.Observe(event_id="0" * 32, type=_MAPPED.type, payload=encode_payload(_MAPPED).decode(), occurred_ns=1),

@@ -1,0 +1,130 @@
+"""Who ran with other weights than were asked for, and from when to when, as far as the ledger knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from wcache.core.model.events import AttachDecided, LeaseEnded, LeaseGranted, MapCompleted
+from wcache.core.model.vocabulary import BELOW_PINNED, Mode, Outcome, Proof
+from wcache.ledger import schema
+from wcache.ledger.audit import Audit
+from wcache.ledger.listing import Listing, Window
+from wcache.ledger.moment import utc
+
+_A = schema.attach.c
+_E = schema.event.c
+_LET_GO = "closed"  # how `lease.ended` begins where the engine let go; else its daemon ended, and it keeps what it has mapped
+_STREAMS_MAX = 400  # of one IN (...)
+
+
+class Exposure(msgspec.Struct, frozen=True, kw_only=True):
+    """One attach that was served other weights than it asked for; or (not `certain`) one that asked by the same name, got the same
+    weights on weak evidence, and of which nothing is known.
+
+    `since` is when the weights arrived (or were granted, where that was not reported), `until` when the lease ended, both RFC 3339.
+    `ended`: `ended`; `still`; or `unknown`, where the engine has a copy, or memory that outlived its daemon, which no lease tells of.
+    `asked_digest` is None while it is not certain. `pid` is the engine's own, 0 where none was recorded.
+    """
+
+    seq: int
+    attach: str
+    launch: str
+    host: str
+    rank: int
+    world: int
+    engine: str
+    engine_version: str
+    pid: int
+    uid: int
+    checkpoint: str
+    residency: str | None
+    tier: str | None
+    mode: str | None
+    asked_digest: str | None
+    served_digest: str | None
+    since: str | None
+    until: str | None
+    ended: str
+    certain: bool
+    proof: str
+    proof_seq: int | None
+
+
+def exposures(audit: Audit, window: Window | None = None, *, seqs: Sequence[int] = ()) -> list[Exposure]:
+    """In the order of the decisions. With `seqs` only what these wrong hits (their decisions) and the checkpoints that they asked for
+    have to do with."""
+    wrong = [row for row in audit.wrong_hits(window) if not seqs or row["seq"] in seqs or row["first_seq"] in seqs]
+    if seqs:
+        asked = {(row["checkpoint"], row["served_digest"]) for row in wrong}
+        wrong = [row for row in audit.wrong_hits(window) if (row["checkpoint"], row["served_digest"]) in asked]
+    rows = {row["attach"]: (row, True) for row in wrong}
+    for row in _unknown(audit, window, wrong):
+        rows.setdefault(row["attach"], (row, False))
+    told = _told(audit, list(rows))
+    found = [_exposure(row, certain, told.get(attach, {})) for attach, (row, certain) in rows.items()]
+    return sorted(found, key=lambda one: one.seq)
+
+
+def exposure_line(one: Exposure) -> str:
+    """One exposure in a plain sentence."""
+    engine = f"{one.engine} {one.engine_version}".strip()
+    pid = f"pid {one.pid}, " if one.pid else ""
+    who = f"{engine} on {one.host} ({pid}uid {one.uid}), rank {one.rank} of {one.world} in launch {one.launch}"
+    if one.since is None:
+        return f"{who} was granted them at seq {one.seq} and never said that it had them."
+    until = {
+        "ended": f"until {one.until}",
+        "still": "and still has them",
+        "unknown": "and the ledger does not know until when: it has memory of its own",
+    }[one.ended]
+    if not one.certain:
+        had = f"asked by the same name and got the same weights at {one.since}, {until}"
+        return f"{who} {had}; that hit is {one.proof} (seq {one.seq})."
+    return f"{who} ran with them from {one.since} {until} (seq {one.seq})."
+
+
+def _unknown(audit: Audit, window: Window | None, wrong: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Weak hits by the same names on the same weights that nobody could decide."""
+    names = {(row["checkpoint"], row["served_digest"]) for row in wrong}
+    if not names:
+        return []
+    tiers = [tier.value for tier in BELOW_PINNED]
+    spellings = sorted({checkpoint for checkpoint, _ in names})
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(spellings), _STREAMS_MAX):
+        part = spellings[start : start + _STREAMS_MAX]
+        open_proofs = _A.proof.in_([Proof.UNPROVEN.value, Proof.UNPROVABLE.value])
+        where = (_A.decision == Outcome.HIT.value, _A.checkpoint.in_(part), _A.tier.in_(tiers), open_proofs)
+        found += [row for row in Listing(audit, window or Window(), *where).rows() if (row["checkpoint"], row["served_digest"]) in names]
+    return found
+
+
+def _told(audit: Audit, attaches: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """attach -> what its events say: the decision, when the weights were granted and arrived, and how the lease ended."""
+    found: dict[str, dict[str, Any]] = {}
+    types = (AttachDecided.type, LeaseGranted.type, MapCompleted.type, LeaseEnded.type)
+    for start in range(0, len(attaches), _STREAMS_MAX):
+        streams = [f"attach/{attach}" for attach in attaches[start : start + _STREAMS_MAX]]
+        for item in audit.events(where=_E.stream.in_(streams), types=types):
+            found.setdefault(item.stream.partition("/")[2], {})[item.type] = item
+    return found
+
+
+def _exposure(row: dict[str, Any], certain: bool, told: dict[str, Any]) -> Exposure:
+    decided, granted, mapped, end = (told.get(cls.type) for cls in (AttachDecided, LeaseGranted, MapCompleted, LeaseEnded))
+    began = mapped or granted
+    outlives = end is not None and not str(end.event.how).startswith(_LET_GO)
+    copied = mapped is not None and row["mode"] == Mode.COPY.value
+    ended = "unknown" if copied or outlives else "still" if row["ended_ns"] is None else "ended"
+    return Exposure(
+        seq=row["seq"], attach=row["attach"], launch=row["launch"], host=row["host"], rank=row["rank"], world=row["world"],
+        engine=row["engine"], engine_version=row["engine_version"] or "",
+        pid=decided.event.engine.pid or decided.event.peer.pid if decided is not None else 0,
+        uid=row["uid"], checkpoint=row["checkpoint"], residency=row["residency"], tier=row["tier"], mode=row["mode"],
+        asked_digest=row["asked_digest"] if certain else None, served_digest=row["served_digest"],
+        since=utc(began.occurred_ns) if began is not None else None, until=utc(row["ended_ns"]) if ended == "ended" else None,
+        ended=ended, certain=certain, proof=row["proof"] or Proof.UNPROVEN.value, proof_seq=row["proof_seq"],
+    )  # fmt: skip
