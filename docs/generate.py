@@ -202,6 +202,22 @@ def render_cli() -> str:
     return NOTE + "\n" + str(render_cli_reference()).rstrip() + "\n"
 
 
+def render_report() -> str:
+    from wcache.ledger.report.catalogue import COLUMNS, LISTINGS
+
+    lines = [NOTE, "# Lists of a report\n"]
+    lines.append(
+        "`wcache report --format jsonl` writes one object a line. Its `kind` is one of the lists below, with the columns that are named there and\n"
+        "perhaps more, or `report` (ledger, period, verification, totals; the first line), `answer`, `decisions` (counts of a span of time),\n"
+        "`not_shown`, `end` (the last line: how many came before). `--format csv` writes one file a list, with just these columns. Times are\n"
+        "RFC 3339 in UTC, sizes bytes, digests lower-case hex; what is not known is null, or an empty cell.\n"
+    )
+    for name, about in LISTINGS.items():
+        rows = ((f"`{column}`", COLUMNS[column].says) for column in about.columns)
+        lines.append(f"## {name}\n\n{about.title}. {about.says}\n\n{table(('column', 'says'), rows)}")
+    return "\n".join(lines)
+
+
 def render_metrics() -> str:
     from wcache.daemon.metrics import METRICS
 
@@ -222,6 +238,7 @@ PAGES = {
     "transitions.md": render_transitions,
     "errors.md": render_errors,
     "metrics.md": render_metrics,
+    "report.md": render_report,
     "cli.md": render_cli,
 }
 

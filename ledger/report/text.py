@@ -1,0 +1,25 @@
+"""The report on a terminal: the answers, and where the rows are."""
+
+from __future__ import annotations
+
+from wcache.core.model.errors import one_line
+from wcache.ledger.report.answers import answers, not_shown, retention
+from wcache.ledger.report.model import Report
+from wcache.ledger.report.words import minute
+
+_SIGNS = {"good": "✓", "attention": "!", "bad": "✗", "unknown": "?"}
+
+
+def render_text(report: Report) -> str:
+    head, period, verification = report.head, report.period, report.verification
+    verified = "not verified" if not verification.done else "verified" if verification.ok else f"{len(verification.problems)} problems"
+    since = minute(period.since_ns if period.since_ns is not None else head.first_ns) or "an empty ledger"
+    lines = [
+        f"{since} to {minute(period.until_ns)}",
+        f"ledger {head.origin}, {head.size:,} events, {verified}",
+        f"root   {head.root or 'cannot be computed'}",
+    ]
+    for answer in answers(report):
+        lines += ["", f"{_SIGNS[answer.verdict]} {answer.question}", *(f"  {one_line(line)}" for line in (answer.text, *answer.more))]
+    lines += ["", "Retention", f"  {retention(report)}", "", "What this does not show", *(f"  - {line}" for line in not_shown(report))]
+    return "\n".join(lines)
