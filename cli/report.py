@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,7 +81,7 @@ def report(
         written = [out]
     elif form is not None:
         for block in render(found, form, signer, files):
-            sys.stdout.buffer.write(block)
+            click.echo(block.decode(), nl=False)
     if form is None or written:
         _print(found, written)
     return EXIT_FINDING if found.totals.wrong_hits or found.verification.problems else EXIT_OK

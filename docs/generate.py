@@ -207,10 +207,10 @@ def render_report() -> str:
 
     lines = [NOTE, "# Lists of a report\n"]
     lines.append(
-        "`wcache report --format jsonl` writes one object a line. Its `kind` is one of the lists below, with the columns that are named there and\n"
-        "perhaps more, or `report` (ledger, period, verification, totals; the first line), `answer`, `decisions` (counts of a span of time),\n"
-        "`not_shown`, `end` (the last line: how many came before). `--format csv` writes one file a list, with just these columns. Times are\n"
-        "RFC 3339 in UTC, sizes bytes, digests lower-case hex; what is not known is null, or an empty cell.\n"
+        "`wcache report --format jsonl` writes one object a line. Its `kind` is one of the lists below, with the columns that are named\n"
+        "there and perhaps more, or `report` (ledger, period, verification, totals; the first line), `answer`, `decisions` (counts of a\n"
+        "span of time), `not_shown`, `end` (the last line: how many came before). `--format csv` writes one file a list, with just these\n"
+        "columns. Times are RFC 3339 in UTC, sizes bytes, digests lower-case hex; what is not known is null, or an empty cell.\n"
     )
     for name, about in LISTINGS.items():
         rows = ((f"`{column}`", COLUMNS[column].says) for column in about.columns)

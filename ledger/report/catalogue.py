@@ -33,7 +33,6 @@ COLUMNS: dict[str, Column] = {
     "bytes": Column("Size", "bytes", "bytes of the weights"),
     "checkpoint": Column("Checkpoint", "path", "as it was spelled"),
     "checkpoints": Column("Checkpoints", "path", "every spelling under which these weights were loaded"),
-    "copied_bytes": Column("Copied", "bytes", "bytes that were copied rather than mapped"),
     "decision": Column("Decision", "word", "hit, fallback or strict_miss"),
     "detail": Column("Detail", "text", "the decision's own words"),
     "device": Column("Device", "text", "cpu, or the GPU's UUID"),
@@ -45,7 +44,6 @@ COLUMNS: dict[str, Column] = {
     "fallback_bytes": Column("Read", "bytes", "bytes that the engine read from disk instead"),
     "fallback_s": Column("Took", "seconds", "seconds that this took"),
     "fallbacks": Column("Fallbacks", "number", "how many of them read the disk instead"),
-    "force": Column("Forced", "word", "whether the release was forced"),
     "grant": Column("Grant", "id", "id of the operator's grant"),
     "holds": Column("Holds", "word", "raw: the checkpoint's tensors; processed: an engine's"),
     "hits": Column("Hits", "number", "how many of them were hits"),
@@ -94,7 +92,7 @@ LISTINGS: dict[str, About] = {
     "wrong_hit": About(
         "Wrong hits",
         "Hits that served other weights than were asked for, as far as that is known, with every engine that had them and for how long.",
-        ("seq", "time", "ended", *_WHO, "uid", "tier", "asked_digest", "served_digest", "residency", "proof", "proof_seq"),
+        ("seq", "time", "ended", *_WHO, "uid", "tier", "mode", "asked_digest", "served_digest", "residency", "proof", "proof_seq"),
         "No wrong hit is known.",
     ),
     "not_mapped": About(
