@@ -94,12 +94,15 @@ _WRONG = "Were wrong weights served?"
 
 def exposed(row: Row) -> str:
     """One wrong hit: who had which weights instead of which, from when to when."""
-    until = f"until {_plain(row['ended'])}" if row["ended"] else "and has not been seen to end"
     digests = f"{_short(row['served_digest'])} instead of {_short(row['asked_digest'])}"
-    return (
-        f"{row['engine']} (launch {row['launch']}, rank {row['rank']}, host {row['host']}, uid {row['uid']}) asked for {row['checkpoint']} "
-        f"and had {digests} from {_plain(row['time'])} {until}."
-    )
+    ends = {
+        "ended": lambda: f"had {digests} from {_plain(row['since'])} until {_plain(row['until'])}",
+        "still": lambda: f"had {digests} from {_plain(row['since'])} on, and has not let go of them",
+        "unknown": lambda: f"had {digests} from {_plain(row['since'])} on, in memory of its own, so nothing says until when",
+        "never": lambda: f"was granted {digests}, and never said that it had them",
+    }
+    who = f"{row['engine']} (launch {row['launch']}, rank {row['rank']}, host {row['host']}, pid {row['pid']}, uid {row['uid']})"
+    return f"{who} asked for {row['checkpoint']} and {ends[row['had']]()}."
 
 
 def _plain(time: str) -> str:

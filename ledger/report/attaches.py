@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from wcache.core.model.events import EvidenceRef, VerifyInconclusive
+from wcache.core.model.events import AttachDecided, EvidenceRef, LeaseEnded, MapCompleted, VerifyInconclusive
 from wcache.core.model.evidence import Grant
 from wcache.core.model.machines import UNFINISHED
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Outcome, Proof, Tier
+from wcache.core.model.vocabulary import Mode, Outcome, Proof, Tier
 from wcache.ledger.explain import launch_summary
 from wcache.ledger.moment import utc
 from wcache.ledger.projection import select_in
@@ -26,6 +26,7 @@ STEPS_NS = (
     364 * DAY_NS,
 )  # fmt: skip
 BARS_MAX = 100
+_LET_GO = "closed"  # how `lease.ended` begins where the engine let go
 _MONDAY_NS = 4 * DAY_NS  # 1970-01-05: where weeks are counted from
 
 _OPEN = ", ".join(f"'{state.value}'" for state in sorted(UNFINISHED))
@@ -116,8 +117,30 @@ class Attaches:
 
     def _wrong(self) -> Listing:
         columns = "uid, tier, mode, state, asked_digest, served_digest, residency, proof, proof_seq"
-        total = self.totals.wrong_hits
-        return Listing(name="wrong_hit", rows=self._newest(total, columns, f"decision = 'hit' AND {IS_WRONG}"), total=total)
+        rows = self._newest(self.totals.wrong_hits, f"attach, {columns}", f"decision = 'hit' AND {IS_WRONG}")
+        had = self._had([row["attach"] for row in rows])
+        for row in rows:
+            row.update(had[row["attach"]])
+            if row["mode"] == Mode.COPY.value and row["had"] != "never":
+                row["had"] = "unknown"
+            row["until"] = row["ended"] if row["had"] == "ended" else None
+        return Listing(name="wrong_hit", rows=rows, total=self.totals.wrong_hits)
+
+    def _had(self, attaches: list[str]) -> dict[str, Row]:
+        """Since when each engine had its weights, and whether until the end of its lease: an engine whose daemon ended keeps what it has
+        mapped, and one that has a copy keeps that."""
+        found: dict[str, Row] = {attach: {"since": None, "had": "never", "pid": None} for attach in attaches}
+        wanted = (AttachDecided.type, MapCompleted.type, LeaseEnded.type)
+        sql = f"SELECT seq FROM event WHERE type IN {wanted} AND late = 0 AND stream IN"  # noqa: S608
+        seqs = [seq for (seq,) in select_in(self.source.db, sql, [f"attach/{attach}" for attach in attaches])]
+        for about, event in self.source.events(seqs):
+            if isinstance(event, AttachDecided):
+                found[event.attach]["pid"] = event.engine.pid or event.peer.pid
+            elif isinstance(event, MapCompleted):
+                found[event.attach].update(since=utc(about["occurred_ns"]), had="still")
+            elif isinstance(event, LeaseEnded) and found[event.attach]["had"] == "still":
+                found[event.attach]["had"] = "ended" if event.how.startswith(_LET_GO) else "unknown"
+        return found
 
     def _not_mapped(self) -> Listing:
         rows = self._newest(self.totals.missed, "decision, reason, detail, fallback_bytes, fallback_s, idle_bytes", "decision <> 'hit'")

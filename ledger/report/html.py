@@ -40,8 +40,8 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 _WHO = (("checkpoint", "engine", "host"), ("launch", "rank"))
 SHOWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "wrong_hit": (
-        ("seq",), ("time", "ended"), ("checkpoint", "engine", "host", "uid"), ("launch", "rank"), ("asked_digest",), ("served_digest",),
-        ("tier", "proof", "proof_seq"),
+        ("seq",), ("since", "until", "had"), ("checkpoint", "engine", "host", "pid", "uid"), ("launch", "rank"),
+        ("asked_digest",), ("served_digest",), ("tier", "proof", "proof_seq"),
     ),
     "not_mapped": (("seq",), ("time",), *_WHO, ("decision",), ("reason", "detail"), ("fallback_bytes", "fallback_s"), ("idle_bytes",)),
     "trusted": (("seq",), ("time",), *_WHO, ("served_digest",), ("grant", "operator_uid"), ("why",), ("proof",)),
@@ -191,7 +191,7 @@ def _part(name: str, value: Any, whole: bool) -> Part:
     elif isinstance(value, bool):
         shown = "yes" if value else "no"
     elif isinstance(value, int):
-        shown = f"{value:,}" if column.look == "number" and name not in ("rank", "uid", "operator_uid") else str(value)
+        shown = f"{value:,}" if column.look == "number" and name not in ("rank", "pid", "uid", "operator_uid") else str(value)
     return Part(column.look, shown, plain if shown != plain else "", column.label)
 
 

@@ -22,7 +22,7 @@ from support.month import END, FIRST, IDLE_BYTES, MAPPED_BYTES, OPERATOR, Month
 from support.past import Past
 
 from wcache.core.model import events as ev
-from wcache.core.model.vocabulary import Outcome, Reason
+from wcache.core.model.vocabulary import Mode, Outcome, Reason
 from wcache.ledger.audit import Audit
 from wcache.ledger.report.attaches import BARS_MAX, step_ns
 from wcache.ledger.report.catalogue import COLUMNS, LISTINGS
@@ -103,7 +103,8 @@ def test_a_month_of_forty_starts_is_told_exactly(month: Month, wcache: Cli) -> N
 
     (wrong,) = told["wrong_hit"]
     assert (wrong["seq"], wrong["checkpoint"], wrong["tier"], wrong["proof"]) == (seqs["wrong"], str(month.twin), "header", "refuted")
-    assert (wrong["time"], wrong["ended"]) == ("2041-06-18T10:00:00.000Z", "2041-06-19T16:00:00.000Z")
+    assert (wrong["since"], wrong["until"], wrong["had"]) == ("2041-06-18T10:00:03.600Z", "2041-06-19T16:00:00.000Z", "ended")
+    assert (wrong["host"], wrong["pid"], wrong["uid"]) == ("gpu-03", 77, 990)
     assert [(row["seq"], row["reason"]) for row in told["not_mapped"]] == [
         (seqs["absent"], "not_resident"),
         (seqs["expired"], "trust_expired"),
@@ -145,6 +146,33 @@ def test_the_same_ledger_and_arguments_give_the_same_report(month: Month, wcache
         assert first.stdout == again.stdout
         different = [pair for pair in zip(first.stdout.splitlines(), later.stdout.splitlines(), strict=True) if pair[0] != pair[1]]
         assert len(different) == 1 and ("00:00" in different[0][0]) and ("00:03" in different[0][1]), (form, different)
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "had", "told"),
+    [
+        (Mode.ZERO_COPY, "closed", "ended", "until 2025-11-29 13:00 UTC"),
+        (Mode.ZERO_COPY, None, "still", "has not let go of them"),
+        (Mode.ZERO_COPY, "the daemon ended", "unknown", "nothing says until when"),
+        (Mode.COPY, "closed", "unknown", "nothing says until when"),
+        (None, None, "never", "never said that it had them"),
+    ],
+)
+def test_until_when_wrong_weights_were_there_is_said_as_far_as_it_is_known(
+    past: Past, disk_path: Path, mode: Mode | None, how: str | None, had: str, told: str
+) -> None:
+    served = past.resident(make_checkpoint(disk_path / "base"), occurred_ns=NOON_NS)
+    asked = msgspec.structs.replace(ASKED, digest="0" * 64)
+    past.decided(asked, served, mapped=False, occurred_ns=NOON_NS)
+    if mode is not None:
+        sizes = {"tensors": 1, "bytes": 100, "copied_tensors": 0, "copied_bytes": 0}
+        past.append(ev.MapCompleted(attach="a-2", mode=mode, ms=1.0, **sizes), occurred_ns=NOON_NS)
+    if how is not None:
+        past.append(ev.LeaseEnded(attach="a-2", how=how), occurred_ns=NOON_NS + HOUR_NS)
+    found = report_of(past.ledger.path)
+    (row,) = found.listing("wrong_hit").rows
+    assert row["had"] == had and (row["until"] is not None) == (had == "ended")
+    assert told in render_text(found)
 
 
 def test_the_answers_are_on_the_terminal_and_in_json(month: Month, wcache: Cli, tmp_path: Path) -> None:
