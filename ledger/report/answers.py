@@ -203,7 +203,7 @@ def not_shown(report: Report) -> tuple[str, ...]:
             "have not changed since as far as the file system says."
         )
     if totals.unproven or totals.unprovable:
-        found.append(f"Whether the {several(totals.unproven + totals.unprovable, 'unproven or unprovable hit')} served what was asked for.")
+        found.append(f"Whether {several(totals.unproven + totals.unprovable, 'unproven or unprovable hit')} served what was asked for.")
     if not report.verification.done:
         found.append("Whether the ledger is unchanged: it was not verified for this report.")
     found.append(

@@ -30,11 +30,11 @@ HASHED = "hashed"
 """A hit on hashed content at which nobody looked again: there is nothing to be proved."""
 _PROOFS = tuple(proof.value for proof in (Proof.PROVED, Proof.UNPROVEN, Proof.UNPROVABLE, Proof.REFUTED))
 TIER_LOOKS = {
-    HASHED: "rests on hashed content",
+    HASHED: "on hashed content",
     "proved": "proved",
     "unproven": "unproven",
     "unprovable": "unprovable",
-    "refuted": "refuted: wrong",
+    "refuted": "refuted",
 }
 PATTERNED = {
     "fallback": "stripes",

@@ -20,7 +20,7 @@ ODD_NS = 1_000_000_000
 
 CHANGES = (
     ev.DaemonStarted, ev.DaemonStopped, ev.LoadCompleted, ev.ReleaseRequested, ev.ReleaseCompleted, ev.ResidencyReadopted, ev.TrustGranted,
-    ev.TrustRevoked, ev.CheckpointSigned, ev.SegmentOpened, ev.SegmentClosed, ev.PayloadRedacted,
+    ev.TrustRevoked, ev.CheckpointSigned, ev.PayloadRedacted, *(cls for name, cls in ev.EVENT_TYPES.items() if name.startswith("segment.")),
 )  # fmt: skip
 INCIDENTS = (
     ev.DaemonLost, ev.LoadFailed, ev.MapFailed, ev.FallbackFailed, ev.MutationDetected, ev.ResidencyLost, ev.VerifyFailed, ev.PeerRefused,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 from wcache.core.model.errors import one_line
 from wcache.ledger.report.answers import answers, not_shown, retention
 from wcache.ledger.report.model import Report
 from wcache.ledger.report.words import minute
 
+_WIDTH = 100
 _SIGNS = {"good": "✓", "attention": "!", "bad": "✗", "unknown": "?"}
 
 
@@ -20,6 +23,19 @@ def render_text(report: Report) -> str:
         f"root   {head.root or 'cannot be computed'}",
     ]
     for answer in answers(report):
-        lines += ["", f"{_SIGNS[answer.verdict]} {answer.question}", *(f"  {one_line(line)}" for line in (answer.text, *answer.more))]
-    lines += ["", "Retention", f"  {retention(report)}", "", "What this does not show", *(f"  - {line}" for line in not_shown(report))]
+        lines += ["", f"{_SIGNS[answer.verdict]} {answer.question}", *(_folded(line) for line in (answer.text, *answer.more))]
+    lines += [
+        "",
+        "Retention",
+        _folded(retention(report)),
+        "",
+        "What this does not show",
+        *(_folded(line, "- ") for line in not_shown(report)),
+    ]
     return "\n".join(lines)
+
+
+def _folded(text: str, before: str = "") -> str:
+    """Paths stay whole, so that they can be copied."""
+    indents = {"initial_indent": f"  {before}", "subsequent_indent": "  " + " " * len(before)}
+    return fill(one_line(text), _WIDTH, break_long_words=False, break_on_hyphens=False, **indents)

@@ -71,6 +71,11 @@ def lines_of(text: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def said(report: Report) -> str:
+    """What the terminal shows, as one line."""
+    return " ".join(render_text(report).split())
+
+
 def missed(past: Past, number: int, *, occurred_ns: int = NOON_NS, spelling: str = ASKED.spelling, **about: Any) -> None:
     asked = msgspec.structs.replace(ASKED, spelling=spelling)
     for _ in range(number):
@@ -172,7 +177,7 @@ def test_until_when_wrong_weights_were_there_is_said_as_far_as_it_is_known(
     found = report_of(past.ledger.path)
     (row,) = found.listing("wrong_hit").rows
     assert row["had"] == had and (row["until"] is not None) == (had == "ended")
-    assert told in render_text(found)
+    assert told in said(found)
 
 
 def test_the_answers_are_on_the_terminal_and_in_json(month: Month, wcache: Cli, tmp_path: Path) -> None:
@@ -227,7 +232,7 @@ def test_a_gap_is_told_with_what_was_merged_and_what_is_lost(past: Past) -> None
     past.append(ev.LedgerGap(from_ns=NOON_NS, to_ns=NOON_NS + HOUR_NS, merged=3, lost=1, why="disk full"), occurred_ns=NOON_NS)
     found = report_of(past.ledger.path)
     assert found.listing("gap").rows[0]["why"] == "disk full"
-    assert "In 1 span decisions could not be recorded at once: 3 events were recorded later, 1 event is known lost." in render_text(found)
+    assert "In 1 span decisions could not be recorded at once: 3 events were recorded later, 1 event is known lost." in said(found)
     assert any("gaps listed here" in text for text in (item["text"] for item in objects(found) if item["kind"] == "not_shown"))
 
 
@@ -273,15 +278,15 @@ def test_how_far_back_the_record_goes_is_said(past: Past) -> None:
     with freeze_time("2041-01-01T00:00:00Z"):
         missed(past, 1)
     with freeze_time("2041-03-01T00:00:00Z") as moment:
-        young = render_text(report_of(past.ledger.path, since_ns=NOON_NS, verify=False))
+        young = said(report_of(past.ledger.path, since_ns=NOON_NS, verify=False))
         moment.move_to("2041-12-01T00:00:00Z")
-        old = render_text(report_of(past.ledger.path, verify=False))
+        old = said(report_of(past.ledger.path, verify=False))
     assert "59 days before this report" in young and "It does not reach back six months yet." in young
     assert "It reaches back more than six months." in old
     early = FIRST - timedelta(days=200)
     with freeze_time("2041-03-01T00:00:00Z"):
         since_ns = int(early.timestamp()) * 1_000_000_000
-        text = render_text(report_of(past.ledger.path, 1 << 61, since_ns=since_ns, verify=False))
+        text = said(report_of(past.ledger.path, 1 << 61, since_ns=since_ns, verify=False))
     assert "of the period lie before it: about them this ledger says nothing." in text
 
 
