@@ -30,11 +30,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     origin: str
     size: int
-    root: str
     chain: str
     first_seq: int
     first_ns: int | None
     last_ns: int | None
+    root: str = ""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,8 +37,6 @@ class Record:
     def __init__(self, source: Source, limit: int | None, progress: Progress | None = None) -> None:
         self.source = source
         self.limit = limit
-        self.size = source.one("SELECT max(seq) FROM event")
-        self.first_seq = source.one("SELECT min(seq) FROM event")
         self._seqs: dict[str, list[int]] = {}
         self._clock: list[Row] = []
         self._pass(progress)
@@ -59,7 +57,7 @@ class Record:
             elif recorded_ns > newest_ns:
                 newest_ns = recorded_ns
             if progress is not None and seq % _PROGRESS_EVENTS == 0:
-                progress(seq, self.size)
+                progress(seq, self.source.size)
 
     def _odd(self, seq: int, kind: str, occurred_ns: int, recorded_ns: int, newest_ns: int) -> None:
         back_ns = newest_ns - recorded_ns

@@ -13,6 +13,7 @@ from wcache.ledger.audit import WEAK_TIERS
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.projection import select_in
 from wcache.ledger.report.model import Period, Row
+from wcache.ledger.stored import read_origin
 from wcache.ledger.upgrade import require_current
 
 IS_WRONG = "(proof = 'refuted' OR (asked_digest IS NOT NULL AND served_digest IS NOT NULL AND asked_digest <> served_digest))"
@@ -31,6 +32,8 @@ class Source:
                 self._connection = self._engine.connect()
                 require_current(self._connection, path)  # begins the transaction that all else is read in
                 self.db: sqlite3.Connection = driver(self._connection)
+                self.origin = read_origin(self._connection, path)
+                self.size = self.one("SELECT max(seq) FROM event")
         except BaseException:
             self._engine.dispose()
             raise
