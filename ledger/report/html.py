@@ -56,6 +56,8 @@ SHOWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "engine": (("engine", "engine_version"), ("attaches",), ("hits",), ("fallbacks",), ("missed",)),
 }  # fmt: skip
 """What a page shows of a list where that is not every column: each cell's value, and what stands in small letters below it."""
+_BY_WEIGHT = ("weights", "asked", "engine", "policy")
+"""Lists that are in order of importance; of all others a page shows the newest first."""
 WHOLE_DIGEST = frozenset({"weights"})
 """Lists that print digests in full, so that nothing is lost on paper."""
 
@@ -84,6 +86,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     empty: str
     heads: tuple[tuple[str, str], ...]
     rows: list[tuple[Cell, ...]]
+    by_time: bool
     total: int
     more: int
 
@@ -160,11 +163,13 @@ def _figures(report: Report) -> list[tuple[str, str, str]]:
 
 def _table(listing: Listing) -> Table:
     about = LISTINGS[listing.name]
+    rows = listing.rows[::-1] if listing.name not in _BY_WEIGHT else listing.rows
     shown = SHOWN.get(listing.name) or tuple((name,) for name in about.columns)
     return Table(
         name=listing.name, title=about.title, says=about.says, empty=about.empty, total=listing.total, more=listing.more,
+        by_time=listing.name not in _BY_WEIGHT,
         heads=tuple((COLUMNS[names[0]].label, COLUMNS[names[0]].look) for names in shown),
-        rows=[tuple(_cell(row, names, listing.name in WHOLE_DIGEST) for names in shown) for row in listing.rows],
+        rows=[tuple(_cell(row, names, listing.name in WHOLE_DIGEST) for names in shown) for row in rows],
     )  # fmt: skip
 
 

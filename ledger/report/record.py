@@ -18,11 +18,12 @@ from wcache.ledger.report.source import Source
 ODD_NS = 1_000_000_000
 """Clocks that differ by less are no anomaly; the same second as in `ledger.verify`."""
 
-CHANGES = (
+_OF_SEGMENTS = tuple(cls for name, cls in ev.EVENT_TYPES.items() if name.startswith("segment."))
+CHANGES: tuple[type[ev.Event], ...] = (
     ev.DaemonStarted, ev.DaemonStopped, ev.LoadCompleted, ev.ReleaseRequested, ev.ReleaseCompleted, ev.ResidencyReadopted, ev.TrustGranted,
-    ev.TrustRevoked, ev.CheckpointSigned, ev.PayloadRedacted, *(cls for name, cls in ev.EVENT_TYPES.items() if name.startswith("segment.")),
+    ev.TrustRevoked, ev.CheckpointSigned, ev.PayloadRedacted, *_OF_SEGMENTS,
 )  # fmt: skip
-INCIDENTS = (
+INCIDENTS: tuple[type[ev.Event], ...] = (
     ev.DaemonLost, ev.LoadFailed, ev.MapFailed, ev.FallbackFailed, ev.MutationDetected, ev.ResidencyLost, ev.VerifyFailed, ev.PeerRefused,
     ev.ReleaseRefused, ev.LedgerGap,
 )  # fmt: skip

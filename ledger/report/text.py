@@ -37,5 +37,7 @@ def render_text(report: Report) -> str:
 
 def _folded(text: str, before: str = "") -> str:
     """Paths stay whole, so that they can be copied."""
-    indents = {"initial_indent": f"  {before}", "subsequent_indent": "  " + " " * len(before)}
-    return fill(one_line(text), _WIDTH, break_long_words=False, break_on_hyphens=False, **indents)
+    after = " " * (2 + len(before))
+    return fill(
+        one_line(text), _WIDTH, initial_indent=f"  {before}", subsequent_indent=after, break_long_words=False, break_on_hyphens=False
+    )

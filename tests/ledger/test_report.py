@@ -298,7 +298,7 @@ def test_a_long_list_is_cut_on_the_page_said_so_and_whole_in_json_lines(past: Pa
     found = report_of(past.ledger.path, limit=100)
     assert (found.totals.missed, len(found.listing("not_mapped").rows), found.listing("not_mapped").more) == (130, 100, 30)
     page = render_html(found)
-    assert "The newest 100 of 130." in page and "30 more are in the JSON lines and CSV" in page
+    assert "The newest 100 of 130, newest first." in page and "30 more are in the JSON lines and CSV" in page
     done = in_process({"WCACHE_LEDGER": str(past.ledger.path)})("report", "--format", "jsonl")
     assert len(lines_of(done.stdout)["not_mapped"]) == 130
 
