@@ -16,8 +16,8 @@ def size(amount_bytes: int | None) -> str:
     if amount_bytes is None:
         return ""
     value, unit = float(amount_bytes), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1024 or unit == "PiB":
             break
         value /= 1024
     return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from wcache.core.model.vocabulary import Proof, Tier
@@ -71,9 +73,7 @@ def _wrong(report: Report) -> Answer:
     verdict = "good"
     if totals.wrong_hits:
         verdict, text = "bad", f"Yes: {several(totals.wrong_hits, 'hit')} served other weights than were asked for."
-        return Answer(
-            question=_WRONG, verdict=verdict, text=text, more=tuple(map(exposed, report.listing("wrong_hit").rows[:3])), names=names
-        )
+        return Answer(question=_WRONG, verdict=verdict, text=text, more=exposed(report.listing("wrong_hit").rows), names=names)
     if not totals.hits:
         text = "Nothing was served from the cache in this period."
     elif still_open:
@@ -92,17 +92,32 @@ def _wrong(report: Report) -> Answer:
 _WRONG = "Were wrong weights served?"
 
 
-def exposed(row: Row) -> str:
-    """One wrong hit: who had which weights instead of which, from when to when."""
+def exposed(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The newest wrong hits, a sentence for the ranks of a launch: who had which weights instead of which, from when to when."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row[name]) for name in ("launch", "engine", "checkpoint", "host", "had")), []).append(row)
+    newest = [*groups.values()][::-1]
+    return tuple(map(_exposed, newest[:_TOLD]))
+
+
+def _exposed(group: Sequence[Row]) -> str:
+    row = group[0]
+    ranks = sorted({member["rank"] for member in group})
     digests = f"{_short(row['served_digest'])} instead of {_short(row['asked_digest'])}"
+    since = _plain(min(member["since"] or member["time"] for member in group))
+    until = _plain(max(member["until"] or "" for member in group))
     ends = {
-        "ended": lambda: f"had {digests} from {_plain(row['since'])} until {_plain(row['until'])}",
-        "still": lambda: f"had {digests} from {_plain(row['since'])} on, and has not let go of them",
-        "unknown": lambda: f"had {digests} from {_plain(row['since'])} on, in memory of its own, so nothing says until when",
-        "never": lambda: f"was granted {digests}, and never said that it had them",
+        "ended": f"had {digests} from {since} until {until}",
+        "still": f"had {digests} from {since} on, and has not let go of them",
+        "unknown": f"had {digests} from {since} on, in memory of its own, so nothing says until when",
+        "never": f"was granted {digests}, and never said that it had them",
     }
-    who = f"{row['engine']} (launch {row['launch']}, rank {row['rank']}, host {row['host']}, pid {row['pid']}, uid {row['uid']})"
-    return f"{who} asked for {row['checkpoint']} and {ends[row['had']]()}."
+    where = f"launch {row['launch'][:12]}, rank {listed(map(str, ranks))}, host {row['host']}, pid {row['pid']}, uid {row['uid']}"
+    return f"{row['engine']} ({where}) asked for {row['checkpoint']} and {ends[row['had']]}."
+
+
+_TOLD = 3
 
 
 def _plain(time: str) -> str:

@@ -6,7 +6,8 @@ import msgspec
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`look` says how people see a value: text, number, seq, time, bytes, seconds, digest, path, id, word."""
+    """`look` says how people see a value: text, number, seq, time, bytes, seconds, digest, path, id, ref (an id whose
+    beginning is enough), word."""
 
     label: str
     look: str
@@ -44,17 +45,17 @@ COLUMNS: dict[str, Column] = {
     "fallback_bytes": Column("Read", "bytes", "bytes that the engine read from disk instead"),
     "fallback_s": Column("Took", "seconds", "seconds that this took"),
     "fallbacks": Column("Fallbacks", "number", "how many of them read the disk instead"),
-    "grant": Column("Grant", "id", "id of the operator's grant"),
+    "grant": Column("Grant", "ref", "id of the operator's grant"),
     "holds": Column("Holds", "word", "raw: the checkpoint's tensors; processed: an engine's"),
     "had": Column(
-        "Had them",
+        "Has them",
         "word",
         "ended: until the lease ended; still: it has not; unknown: it may have memory of its own; never: nothing arrived",
     ),
     "hits": Column("Hits", "number", "how many of them were hits"),
     "host": Column("Host", "text", "the engine's host name"),
     "idle_bytes": Column("Idle meanwhile", "bytes", "bytes that the daemon held and nobody used while the engine read the disk"),
-    "launch": Column("Launch", "id", "id of the engine start"),
+    "launch": Column("Launch", "ref", "id of the engine start"),
     "leases": Column("Leases", "number", "how many attaches held it"),
     "loaded": Column("Loaded", "time", "when the weights were resident"),
     "lost": Column("Known lost", "number", "events that are known to be lost"),
@@ -74,7 +75,7 @@ COLUMNS: dict[str, Column] = {
     "reason": Column("Reason", "text", "one of the closed set of reasons, or the operator's words"),
     "recorded": Column("Recorded", "time", "when the ledger took the event"),
     "residencies": Column("Residencies", "number", "how often these weights were made resident"),
-    "residency": Column("Residency", "id", "id of the weights in memory"),
+    "residency": Column("Residency", "ref", "id of the weights in memory"),
     "root": Column("Root", "digest", "root over the ledger's first `size` events"),
     "scope": Column("Scope", "word", "checkpoint, residency, instance or store"),
     "seq": Column("Seq", "seq", "the event's number in the ledger"),

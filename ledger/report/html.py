@@ -150,7 +150,7 @@ def _figures(report: Report) -> list[tuple[str, str, str]]:
     """(number, what it is, what stands below it)"""
     totals = report.totals
     kept = f"and {size(totals.copied_bytes)} copied" if totals.copied_bytes else "without a copy"
-    idle = f"{totals.idle_byte_s / (1 << 30) / 3600:.1f} GiB hours" if totals.idle_byte_s else "nothing stood idle"
+    idle = f"{size(round(totals.idle_byte_s / 3600))} for an hour" if totals.idle_byte_s else "nothing stood idle"
     return [
         (f"{totals.attaches:,}", "attaches", f"in {several(totals.launches, 'launch', 'launches')} on {several(totals.hosts, 'host')}"),
         (percent(totals.hits, totals.attaches), "mapped", f"{totals.hits:,} of {totals.attaches:,}"),
@@ -176,7 +176,8 @@ def _table(listing: Listing) -> Table:
 def _cell(row: Row, names: tuple[str, ...], whole: bool) -> Cell:
     value = row.get(names[0])
     order = str(value) if COLUMNS[names[0]].look in ("bytes", "seconds") and value is not None else ""
-    below = tuple(part for name in names[1:] if (part := _part(name, row.get(name), whole)).text)
+    told = [name for name in names[1:] if (name, row.get(name)) != ("had", "ended")]  # `until` says it
+    below = tuple(part for name in told if (part := _part(name, row.get(name), whole)).text)
     return Cell(COLUMNS[names[0]].label, _part(names[0], value, whole), below, order)
 
 
@@ -206,6 +207,7 @@ def _cut(text: str) -> str:
 
 _SHORT: dict[str, Callable[[str], str]] = {
     "digest": lambda text: text[:12],
+    "ref": lambda text: text[:12],
     "time": lambda text: f"{text[:10]} {text[11:19]}",
     "text": _cut,
     "path": _cut,
