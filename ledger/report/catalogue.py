@@ -69,7 +69,7 @@ COLUMNS: dict[str, Column] = {
     "pid": Column("pid", "number", "the engine's process, as the kernel of its host numbered it"),
     "policy": Column("Policy", "digest", "digest of the policy"),
     "proof": Column("Proof", "word", "unproven, proved, refuted or unprovable"),
-    "proof_seq": Column("Proved by", "seq", "seq of the event that settled it"),
+    "proof_seq": Column("Settled by", "seq", "seq of the event that settled it"),
     "rank": Column("Rank", "number", "rank within the launch"),
     "ranks": Column("Ranks", "number", "ranks that the launch has"),
     "reason": Column("Reason", "text", "one of the closed set of reasons, or the operator's words"),

@@ -16,6 +16,8 @@ TICKS = 4
 _GAP = 0.16  # of a bar's share of the width, left free between two
 _LEAST = 0.4  # per cent: what is there is seen
 
+_LANE_FOOT, _LANE_HEIGHT = 90, 78  # per cent
+
 TIER_TEXT = {
     "content": "every byte was hashed for this attach",
     "pinned": "hashed earlier, and no file has changed since",
@@ -183,8 +185,10 @@ def strips(report: Report, from_ns: int, to_ns: int) -> tuple[Strip, ...]:
         for stay in lane.stays:
             x = 100 * (stay.from_ns - from_ns) / length
             width = max(100 * (stay.to_ns - stay.from_ns) / length, _LEAST)
-            says = f"{minute(stay.from_ns)} to {minute(stay.to_ns)}: {stay.state}"
-            rects.append(Rect(round(x, 3), 12, round(width, 3), 76, stay.state, says))
+            how = stay.state if lane.peak == 1 else f"{stay.number} at once"
+            says = f"{minute(stay.from_ns)} to {minute(stay.to_ns)}: {how}"
+            height = _LANE_HEIGHT * stay.number / lane.peak
+            rects.append(Rect(round(x, 3), round(_LANE_FOOT - height, 3), round(width, 3), round(height, 3), stay.state, says))
         says = "; ".join(rect.says for rect in rects[:20]) + ("; …" if len(rects) > 20 else "")
         found.append(Strip(lane=lane, rects=tuple(rects), says=f"{lane.checkpoint} on {lane.device}: {says}"))
     return tuple(found)

@@ -99,11 +99,13 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights were resident from `from_ns` to `to_ns`, cut to the period; `state` is how that ended, `resident` where it has not."""
+    """Weights were resident from `from_ns` to `to_ns`, cut to the period, `number` times at once; `state` is how that ended, `resident`
+    where it has not, or where others went on."""
 
     from_ns: int
     to_ns: int
     state: str
+    number: int = 1
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,10 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     residencies: int
     stays: tuple[Stay, ...]
+
+    @property
+    def peak(self) -> int:
+        return max(stay.number for stay in self.stays)
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from wcache.core.model.vocabulary import ResidencyState
@@ -12,6 +14,7 @@ from wcache.ledger.report.source import Source
 LANES_MAX = 24
 LANE_PARTS = 1000
 """A lane is drawn this many parts wide: stays that are closer together than one part are drawn as one."""
+COUNTED_PARTS = 180
 
 _COLUMNS = "residency, checkpoint, kind AS holds, device, bytes, tensors, weights_digest, state, loaded_ns, ended_ns, spellings"
 _ARRIVED = "state IN ('granted', 'mapped', 'copied', 'ended')"
@@ -88,15 +91,46 @@ class Residencies:
         return sorted(longest, key=lambda lane: (lane.stays[0].from_ns, lane.checkpoint, lane.device)), len(lanes) - len(longest)
 
     def _stays(self, rows: list[Row]) -> tuple[Stay, ...]:
+        stays = [
+            Stay(
+                from_ns=(begins := max(row["loaded_ns"], self.from_ns)),
+                to_ns=max(begins, self.to_ns if row["ended_ns"] is None else min(row["ended_ns"], self.to_ns)),
+                state=self._state(row),
+            )
+            for row in rows
+        ]
+        if any(after.from_ns < before.to_ns for before, after in pairwise(stays)):
+            return self._counted(stays)
         near_ns = (self.to_ns - self.from_ns) // LANE_PARTS
-        stays: list[Stay] = []
-        for row in rows:
-            begins, ended = max(row["loaded_ns"], self.from_ns), row["ended_ns"]
-            ends = self.to_ns if ended is None else min(ended, self.to_ns)
-            stay = Stay(from_ns=begins, to_ns=max(begins, ends), state=self._state(row))
-            last = stays[-1] if stays else None
+        merged: list[Stay] = []
+        for stay in stays:
+            last = merged[-1] if merged else None
             if last is not None and stay.from_ns - last.to_ns < near_ns:
-                stays[-1] = Stay(from_ns=last.from_ns, to_ns=max(last.to_ns, stay.to_ns), state=stay.state)
+                merged[-1] = Stay(from_ns=last.from_ns, to_ns=stay.to_ns, state=stay.state)
             else:
-                stays.append(stay)
-        return tuple(stays)
+                merged.append(stay)
+        return tuple(merged)
+
+    def _counted(self, stays: list[Stay]) -> tuple[Stay, ...]:
+        """Where several hosts report to one ledger: how many at once, the most in each part of the lane."""
+        part_ns = max(1, (self.to_ns - self.from_ns) // COUNTED_PARTS)
+        changes: dict[int, int] = {}
+        for stay in stays:
+            changes[stay.from_ns] = changes.get(stay.from_ns, 0) + 1
+            changes[stay.to_ns] = changes.get(stay.to_ns, 0) - 1
+        found: list[Stay] = []
+        number, most, part = 0, 0, 0
+        for moment_ns in [*sorted(changes), self.to_ns]:
+            while moment_ns >= self.from_ns + (part + 1) * part_ns and part < COUNTED_PARTS:
+                self._add(found, part, part_ns, max(most, number))
+                part, most = part + 1, number
+            number += changes.get(moment_ns, 0)
+            most = max(most, number)
+        return tuple(found)
+
+    def _add(self, found: list[Stay], part: int, part_ns: int, number: int) -> None:
+        from_ns = self.from_ns + part * part_ns
+        if found and found[-1].number == number and found[-1].to_ns == from_ns:
+            found[-1] = Stay(from_ns=found[-1].from_ns, to_ns=from_ns + part_ns, state=found[-1].state, number=number)
+        elif number:
+            found.append(Stay(from_ns=from_ns, to_ns=from_ns + part_ns, state=ResidencyState.RESIDENT.value, number=number))

@@ -204,6 +204,26 @@ def test_the_inventory_is_that_of_the_end_of_the_period(month: Month) -> None:
     assert resident(25) == [(str(month.base), 0)]
 
 
+def test_lanes_show_when_weights_were_resident_and_how_many_at_once(past: Past, disk_path: Path) -> None:
+    roots = [make_checkpoint(disk_path / name, seed=seed) for seed, name in enumerate(("alone", "twice"))]
+    hours: list[tuple[int, int | None, int]] = [(0, 10, 0), (40, None, 0), (0, 20, 1), (10, 30, 1)]
+    for begin, end, which in hours:
+        loaded = past.resident(roots[which], occurred_ns=NOON_NS + begin * HOUR_NS)
+        if end is not None:
+            when = NOON_NS + end * HOUR_NS
+            past.append(ev.ReleaseRequested(residency=loaded.residency, uid=0, why="", force=False, leases=()), occurred_ns=when)
+            past.append(ev.ReleaseCompleted(residency=loaded.residency, bytes=loaded.bytes), occurred_ns=when)
+    found = report_of(past.ledger.path, NOON_NS + 90 * HOUR_NS, since_ns=NOON_NS, verify=False)
+    alone, twice = found.lanes
+    spans = [
+        [((stay.from_ns - NOON_NS) / HOUR_NS, (stay.to_ns - NOON_NS) / HOUR_NS, stay.state, stay.number) for stay in lane.stays]
+        for lane in (alone, twice)
+    ]
+    assert spans[0] == [(0, 10, "released", 1), (40, 90, "resident", 1)]
+    assert spans[1] == [(0, 10, "resident", 1), (10, 20.5, "resident", 2), (20.5, 30.5, "resident", 1)]  # to half an hour
+    assert "up to 2 at once" in render_html(found)
+
+
 def test_the_first_moment_is_in_the_period_and_the_last_is_not(past: Past) -> None:
     for number in (0, 1, 2):
         missed(past, 1, occurred_ns=NOON_NS + number)
