@@ -28,6 +28,8 @@ INCIDENTS: tuple[type[ev.Event], ...] = (
     ev.ReleaseRefused, ev.LedgerGap,
 )  # fmt: skip
 
+_REDACTED: Row = {"text": "What this event said was redacted."}
+
 Progress = Callable[[int, int], None]
 _PROGRESS_EVENTS = 20_000
 
@@ -97,7 +99,7 @@ class Record:
     def _of(self, name: str, types: tuple[str, ...], said: Callable[[ev.Event], Row]) -> Listing:
         seqs, total = self._newest(types)
         rows = [
-            {"seq": about["seq"], "time": utc(about["occurred_ns"]), "event": about["type"], **said(event)}
+            {"seq": about["seq"], "time": utc(about["occurred_ns"]), "event": about["type"], **(said(event) if event else _REDACTED)}
             for about, event in self.source.events(seqs)
         ]
         return Listing(name=name, rows=rows, total=total)

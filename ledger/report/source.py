@@ -64,11 +64,11 @@ class Source:
         since_ns, until_ns = self.period.since_ns, self.period.until_ns
         return ("decided_ns < ?", (until_ns,)) if since_ns is None else ("decided_ns >= ? AND decided_ns < ?", (since_ns, until_ns))
 
-    def events(self, seqs: Sequence[int]) -> Iterator[tuple[Row, Event]]:
-        """Events by seq: their columns `seq`, `type`, `occurred_ns`, `recorded_ns`, `late`, and what they say. None that is redacted."""
-        sql = "SELECT seq, type, schema, occurred_ns, recorded_ns, late, payload FROM event WHERE payload IS NOT NULL AND seq IN"
+    def events(self, seqs: Sequence[int]) -> Iterator[tuple[Row, Event | None]]:
+        """Events by seq: `seq`, `type`, `occurred_ns`, `recorded_ns`, `late`, and what they say; None where that was redacted."""
+        sql = "SELECT seq, type, schema, occurred_ns, recorded_ns, late, payload FROM event WHERE seq IN"
         with translated(self.path):
             found = sorted(select_in(self.db, sql, seqs))  # type: ignore[arg-type]  # keys of any kind that the driver takes
         for seq, kind, schema, occurred_ns, recorded_ns, late, payload in found:
             about = {"seq": seq, "type": kind, "occurred_ns": occurred_ns, "recorded_ns": recorded_ns, "late": bool(late)}
-            yield about, decode_payload(kind, schema, payload)
+            yield about, None if payload is None else decode_payload(kind, schema, payload)

@@ -274,6 +274,19 @@ def test_a_changed_ledger_is_reported_as_changed(past: Past, disk_path: Path) ->
     assert "Whether the ledger is unchanged: it was not verified for this report." in unverified.stdout
 
 
+def test_a_redacted_event_keeps_its_place_and_the_redaction_is_told(past: Past) -> None:
+    past.append(ev.PeerRefused(peer=ev.Peer(7, 7), why="secret"), occurred_ns=NOON_NS)
+    past.append(ev.PayloadRedacted(target_seq=1, why="it named somebody"), occurred_ns=NOON_NS)
+    past.ledger.close()
+    with sqlite3.connect(past.ledger.path) as db:
+        db.execute("DROP TRIGGER event_no_update")
+        db.execute("UPDATE event SET payload = NULL, salt = NULL WHERE seq = 1")
+    found = report_of(past.ledger.path, verify=False)
+    assert [(row["seq"], row["text"]) for row in found.listing("incident").rows] == [(1, "What this event said was redacted.")]
+    assert [(row["target_seq"], row["why"]) for row in found.listing("redaction").rows] == [(1, "it named somebody")]
+    assert "1 payload was redacted, each on record." in said(found) and "secret" not in render_html(found)
+
+
 def test_a_ledger_with_a_hole_still_gives_a_report(past: Past) -> None:
     missed(past, 3)
     past.ledger.close()
