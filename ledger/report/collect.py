@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from wcache.core import __version__
-from wcache.core.model.errors import LedgerCorrupt
-from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.leaves import roots
 from wcache.ledger.report.attaches import HOUR_NS, Attaches, totals_and_bars
 from wcache.ledger.report.catalogue import LISTINGS
 from wcache.ledger.report.model import Head, Period, Report, Verification
 from wcache.ledger.report.record import Record
 from wcache.ledger.report.residencies import Residencies
+from wcache.ledger.report.root import Root
 from wcache.ledger.report.source import Source
 from wcache.ledger.verify import verify as examine
 
@@ -35,9 +32,7 @@ def collect(path: Path, period: Period, *, limit: int | None = None, verify: boo
         return None if progress is None else lambda done, total: progress(done, total, name)
 
     made_ns = time.time_ns()
-    # The tree is hashed beside the queries, which leave Python's lock alone: half of the time where there are two cores.
-    with Source(path, period) as source, ThreadPoolExecutor(1) as beside:
-        root = beside.submit(_root, path, source.origin, source.size)
+    with Source(path, period) as source, Root(path, source.size) as root:
         record = Record(source, limit, phase("read"))
         head = _head(source)
         from_ns = _begin_ns(source, head)
@@ -79,18 +74,6 @@ def _head(source: Source) -> Head:
         first_ns=ends[0]["recorded_ns"] if ends else None,
         last_ns=ends[-1]["recorded_ns"] if ends else None,
     )
-
-
-def _root(path: Path, origin: str, size: int) -> str:
-    """Empty where a row is missing or unreadable: then verification says what is wrong."""
-    reader = connect_reader(path)
-    try:
-        with translated(path), reader.begin() as connection:
-            return roots(driver(connection), origin, [size], path)[size].hex()
-    except LedgerCorrupt:
-        return ""
-    finally:
-        reader.dispose()
 
 
 def _verified(path: Path, progress: Callable[[int, int], None] | None) -> Verification:
