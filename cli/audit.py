@@ -82,6 +82,8 @@ def _window(since: str | None, until: str | None, launch: str | None, limit: int
 @click.option("--launch", metavar="ID", help="Only this launch.")
 @_format
 def summary(since: str | None, until: str | None, launch: str | None, format_: str | None) -> None:
+    from wcache.ledger.coverage import in_words
+
     with _open() as ledger:
         found = ledger.summary(_window(since, until, launch))
 
@@ -93,6 +95,7 @@ def summary(since: str | None, until: str | None, launch: str | None, format_: s
             "ledger": found["ledger"],
             "origin": found["origin"],
             "events": f"{found['events']}, head {str(found['head'])[:16]}",
+            "covers": in_words(found["coverage"]),
             "gaps": "{count}: {merged} decisions merged later, {lost} known lost".format(**found["gaps"])
             if found["gaps"]["count"]
             else "none",

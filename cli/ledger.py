@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
+    "restore": ("wcache.cli.retention:restore", "Verify the backup FILE and make a copy of it the ledger."),
+    "segment": ("wcache.cli.retention:segment", "Close segments of the ledger, and drop old ones."),
+    "redact": ("wcache.cli.retention:redact", "Remove the words of events for ever: paths, names, reasons, messages."),
     "key": ("wcache.cli.ledger_signed:key", "Make or show the key that signs checkpoints of the ledger."),
     "checkpoint": ("wcache.cli.ledger_signed:checkpoint", "Sign what the ledger says now, for those who will check it later."),
     "proof": (
@@ -37,7 +40,7 @@ COMMANDS = {
 }
 
 
-@click.group("ledger", cls=LazyGroup, help="Upgrade, verify, back up, sign or export the ledger.", lazy=COMMANDS)
+@click.group("ledger", cls=LazyGroup, help="Upgrade, verify, back up, sign, export or shorten the ledger.", lazy=COMMANDS)
 def ledger() -> None:
     pass
 

@@ -63,7 +63,7 @@ def proof() -> None:
 def inclusion(seq: int, note: Path | None) -> None:
     from wcache.ledger.note import read_checkpoint
     from wcache.ledger.proofs import prove_inclusion
-    from wcache.ledger.signed import default_path
+    from wcache.ledger.signed_checkpoint import default_path
 
     path = current_app().settings().ledger
     text = prove_inclusion(path, seq, read_checkpoint(note or default_path(path)))
@@ -76,7 +76,7 @@ def inclusion(seq: int, note: Path | None) -> None:
 def consistency(old: str, note: Path | None) -> None:
     from wcache.ledger.note import read_checkpoint
     from wcache.ledger.proofs import prove_consistency
-    from wcache.ledger.signed import default_path
+    from wcache.ledger.signed_checkpoint import default_path
 
     path = current_app().settings().ledger
     size = int(old) if old.isdecimal() and len(old) < 19 else read_checkpoint(old).size
@@ -100,15 +100,23 @@ def check(file: Path, keys: Sequence[str], old: Path | None) -> None:
         text, [read_public_key(item) for item in keys], None if old is None else read_checkpoint(old), "" if str(file) == "-" else str(file)
     )
     signed = shown.checkpoint
-    about = {"proof": shown.kind, "origin": signed.origin, "size": signed.size, "root": signed.root.hex(), "signed_by": list(shown.signers)}
-    document = {**about, "old_size": shown.old_size, "event": shown.event}
+    about: dict[str, object] = {
+        "proof": shown.kind,
+        "origin": signed.origin,
+        "size": signed.size,
+        "root": signed.root.hex(),
+        "signed_by": list(shown.signers),
+    }
+    if shown.old_origin is not None:
+        about |= {"old_origin": shown.old_origin, "old_size": shown.old_size}
+    document = {**about, "event": shown.event}
     if shown.event is None:
         verdict = f"holds: the first {shown.old_size} events are what they were"
         event = {}
     else:
         verdict = f"holds: event {shown.event['seq']} is among the {signed.size} that were signed"
         event = {name: shown.event[name] for name in ("seq", "stream", "type", "recorded_ns")}
-        event["payload"] = shown.event["payload"] or "redacted"
+        event["payload"] = shown.event["payload"] or "not shown, or redacted"
     shown_fields = {**about, "signed_by": ", ".join(shown.signers), **event, "result": verdict}
     print_document(document, table.fields({name: escape(v) if isinstance(v, str) else v for name, v in shown_fields.items()}))
 

@@ -15,7 +15,7 @@ from wcache.cli.progress import progress
 from wcache.core.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from wcache.ledger.signed import Made
+    from wcache.ledger.signed_checkpoint import Made
 
 KEY_HELP = """Make or show the key that signs checkpoints of the ledger.
 
@@ -88,7 +88,7 @@ signed when the ledger contradicts the last checkpoint; when nothing happened si
     cls=WcacheCommand,
     help=CHECKPOINT_HELP + example("wcache ledger checkpoint --key signing.key --post https://log.example.com/checkpoints"),
 )
-@click.option("--key", "key_file", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The private key.")
+@click.option("--key", "key_file", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The file with the private key.")
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="The note, with the last one in it. Default: beside the ledger."
 )
@@ -96,20 +96,23 @@ signed when the ledger contradicts the last checkpoint; when nothing happened si
 @click.option("--command", metavar="COMMAND", help="Run this (no shell) with the note on its standard input.")
 @click.option("--no-record", is_flag=True, help="Only read the ledger: for a copy of it beside the key.")
 def checkpoint(key_file: Path, out: Path | None, post: str | None, command: str | None, no_record: bool) -> None:
-    from wcache.ledger.posting import post_url, run_command
-    from wcache.ledger.signed import make_checkpoint
+    from wcache.ledger.posting import check_url, post_url, run_command, split_command
+    from wcache.ledger.signed_checkpoint import make_checkpoint
     from wcache.ledger.signing import SigningKey
 
     app = current_app()
     path = (app.settings() if no_record else app.keeper_settings()).ledger
+    words = None if command is None else split_command(command)
+    if post is not None:
+        check_url(post)
     held = SigningKey.read(key_file)
     with progress("hash", unit="events") as update:
         made = make_checkpoint(path, held, out, record=not no_record, progress=update)
     posted: dict[str, object] = {}
     if post is not None:
         posted["posted"] = f"{post.partition('?')[0]} ({post_url(post, made.checkpoint.text)})"
-    if command is not None:
-        run_command(command, made.checkpoint.text)
+    if words is not None:
+        run_command(words, made.checkpoint.text)
         posted["command"] = f"{command} (0)"
     _print_made(made, held.public.text, posted)
 

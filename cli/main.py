@@ -31,7 +31,7 @@ COMMANDS = {
     "trust": ("wcache.cli.trust:trust", "Grant, revoke or list an operator's trust."),
     "audit": ("wcache.cli.audit:audit", "Ask the ledger what happened, and prove it."),
     "report": ("wcache.cli.report:report", "Report a period of the ledger, for people and for tools."),
-    "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify, back up, sign or export the ledger."),
+    "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify, back up, sign, export or shorten the ledger."),
     "doctor": ("wcache.cli.doctor:doctor", "Check this machine for what wcache needs."),
 }
 

@@ -232,11 +232,34 @@ def render_metrics() -> str:
     return "\n".join(lines)
 
 
+def render_verify() -> str:
+    from wcache.ledger.problem import CLASSES
+
+    lines = [NOTE, "# What `wcache ledger verify` finds\n"]
+    lines.append(
+        "Everything is rebuilt from the rows, and every problem is told, by seq (where it has one) and class; `--json` has them in\n"
+        "`problems`, as `seq`, `cls`, `text`. Nothing is repaired: [a backup is restored](../retention.md#backup-and-restore), and the\n"
+        "damaged file is kept.\n"
+    )
+    lines.append(table(("class", "means"), ((f"`{name}`", text) for name, text in CLASSES.items())))
+    lines.append("## Exit codes\n")
+    codes = (
+        (errors.EXIT_OK, "no problems; `notes` say what is odd and what cannot be shown"),
+        (errors.EXIT_FINDING, "problems"),
+        (errors.EXIT_USAGE, "a bad command line"),
+        (errors.EXIT_NOT_FOUND, "there is no ledger, or it is empty"),
+        (errors.EXIT_LEDGER, "it may not be read"),
+    )
+    lines.append(table(("exit code", "means"), codes))
+    return "\n".join(lines)
+
+
 PAGES = {
     "events.md": render_events,
     "reasons.md": render_reasons,
     "transitions.md": render_transitions,
     "errors.md": render_errors,
+    "verify.md": render_verify,
     "metrics.md": render_metrics,
     "report.md": render_report,
     "cli.md": render_cli,

@@ -11,7 +11,7 @@ import msgspec
 from wcache.core.model.errors import LedgerCorrupt, SignatureInvalid
 from wcache.core.model.events import CheckpointSigned, decode_payload
 from wcache.ledger.leaves import beginning, head_seq, roots
-from wcache.ledger.note import SignedCheckpoint, read_checkpoint
+from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex
 from wcache.ledger.signing import PublicKey
 
 Add = Callable[[int | None, str, str], None]
@@ -70,7 +70,7 @@ def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add
         elif event.size >= seq:
             add(seq, "rewritten", f"it records a checkpoint of {event.size} events, more than there were")
         else:
-            wanted.setdefault(event.size, []).append((seq, "checkpoint.signed", _hash(event.root)))
+            wanted.setdefault(event.size, []).append((seq, "checkpoint.signed", root_from_hex(event.root)))
     if not wanted:
         return
     try:
@@ -107,10 +107,3 @@ def _recorded(db: sqlite3.Connection) -> list[tuple[int, CheckpointSigned]]:
         if isinstance(event, CheckpointSigned):
             found.append((seq, event))
     return found
-
-
-def _hash(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return b""

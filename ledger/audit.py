@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,8 +16,11 @@ from wcache.core.model.evidence import Fingerprint, Grant
 from wcache.core.model.machines import UNFINISHED
 from wcache.core.model.vocabulary import Outcome, Proof, Tier
 from wcache.ledger import schema
-from wcache.ledger.database import connect_reader, translated
+from wcache.ledger.coverage import coverage, find_dropped, require_covered
+from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.moment import utc
+from wcache.ledger.segments import History, carried_event, history_of
+from wcache.ledger.stored import StoredEvent
 from wcache.ledger.upgrade import require_current
 
 WEAK_TIERS = (Tier.HEADER, Tier.SAMPLED, Tier.ATTESTED, Tier.TRUSTED)
@@ -225,12 +228,18 @@ class Audit:
             "unfinished": _count(group for group in groups if group["state"] in open_states),
             **{column.name: sum(group[column.name] or 0 for group in groups) for column in sums},
             "residencies": {row["state"]: row["number"] for row in self.rows(residencies)},
+            "coverage": self.coverage(),
             "gaps": {
                 "count": len(gaps),
                 "merged": sum(getattr(gap, "merged", 0) for gap in gaps),
                 "lost": sum(getattr(gap, "lost", 0) for gap in gaps),
             },
         }
+
+    def coverage(self) -> dict[str, Any]:
+        """Since when the ledger has everything; what was dropped, restored and redacted."""
+        with translated(self.path):
+            return coverage(driver(self._connection), self.history())
 
     def trust(self, now_ns: int) -> list[dict[str, Any]]:
         """Every grant with its state (`active`, `expired`, `revoked`) and how many hits rest on it."""
@@ -260,10 +269,14 @@ class Audit:
         """Every event of a residency and of the attaches that it was granted to, by seq."""
         found = self.residency_id(residency)
         theirs = sa.select(sa.literal("attach/") + _A.attach).where(_A.residency == found)
-        return list(self.events(where=(_E.stream == f"residency/{found}") | _E.stream.in_(theirs)))
+        names = {f"residency/{found}", *(f"attach/{row['attach']}" for row in self.rows(sa.select(_A.attach).where(_A.residency == found)))}
+        here = self.events(where=(_E.stream == f"residency/{found}") | _E.stream.in_(theirs))
+        return [*self.carried(names.__contains__), *here]
 
     def at(self, moment_ns: int) -> dict[str, Any]:
         """What was resident at a moment, who had it mapped, and which grants were in force."""
+        with translated(self.path):
+            require_covered(driver(self._connection), self.history(), moment_ns)
         lived = (_R.loaded_ns <= moment_ns) & (_R.ended_ns.is_(None) | (_R.ended_ns > moment_ns))
         resident = self.rows(sa.select(schema.residency).where(lived).order_by(_R.seq))
         held = (_A.decided_ns <= moment_ns) & (_A.ended_ns.is_(None) | (_A.ended_ns > moment_ns))
@@ -309,10 +322,14 @@ class Audit:
             statement = statement.where(where)
         if types:
             statement = statement.where(_E.type.in_(types))
+        kept: dict[int, tuple[int, str]] | None = None
         for row in self.rows(statement):
-            payload = row["payload"]
-            if payload is None:
-                continue  # redacted: its hash is kept, its words are gone
+            body_schema, payload = row["schema"], row["payload"]
+            if payload is None:  # redacted: its words are gone, what was kept of it stands for it
+                kept = self.history().bodies() if kept is None else kept
+                if row["seq"] not in kept:
+                    continue
+                body_schema, payload = kept[row["seq"]]
             yield AuditEvent(
                 seq=row["seq"],
                 stream=row["stream"],
@@ -321,18 +338,31 @@ class Audit:
                 occurred_ns=row["occurred_ns"],
                 recorded_ns=row["recorded_ns"],
                 late=bool(row["late"]),
-                event=decode_payload(row["type"], row["schema"], payload),
+                event=decode_payload(row["type"], body_schema, payload),
             )
+
+    def history(self) -> History:
+        """What was dropped, restored and redacted."""
+        with translated(self.path):
+            return history_of(self._connection, self.path)
+
+    def carried(self, streams: Callable[[str], bool]) -> list[AuditEvent]:
+        """Events of dropped segments that were carried on, of these streams."""
+        found = (carried_event(item) for item in self.history().carried if streams(item.stream))
+        return [_audit_event(item) for item in found]
 
     def event(self, seq: int) -> AuditEvent:
         """Raises NotFound."""
         for found in self.events(where=_E.seq == seq):
             return found
+        dropped = find_dropped(self.history(), seq)
+        if dropped is not None:
+            return _audit_event(dropped)
         last = self.head()["events"]
         raise NotFound("no such event", where=f"seq {seq}", remedy=f"the ledger has {last} events")
 
     def stream(self, stream: str) -> list[AuditEvent]:
-        return list(self.events(where=_E.stream == stream))
+        return [*self.carried(stream.__eq__), *self.events(where=_E.stream == stream)]
 
     def fingerprint(self, fingerprint: str) -> Fingerprint | None:
         body = self.scalar(sa.select(schema.fingerprint.c.body).where(schema.fingerprint.c.fingerprint == fingerprint))
@@ -342,6 +372,13 @@ class Audit:
         """Also one that was taken back."""
         body = self.scalar(sa.select(schema.trust.c.body).where(schema.trust.c.grant == grant))
         return None if body is None else msgspec.json.decode(body, type=Grant)
+
+
+def _audit_event(item: StoredEvent) -> AuditEvent:
+    return AuditEvent(
+        seq=item.seq, stream=item.stream, version=item.version, type=item.type, occurred_ns=item.occurred_ns, recorded_ns=item.recorded_ns,
+        late=item.late, event=item.event,
+    )  # fmt: skip
 
 
 def _count(groups: Iterable[dict[str, Any]]) -> int:

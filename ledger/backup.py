@@ -21,6 +21,12 @@ def backup(ledger: Ledger | Path | str, target: Path | str, progress: Progress |
     """
     source = ledger.path if isinstance(ledger, Ledger) else Path(ledger).absolute()
     target = Path(target).absolute()
+    copy(source, target)
+    return verify(target, progress)
+
+
+def copy(source: Path, target: Path) -> None:
+    """One consistent state of `source` as a new file. Raises as `backup`."""
     reader = connect_reader(source)
     try:
         _reserve(target)
@@ -33,7 +39,6 @@ def backup(ledger: Ledger | Path | str, target: Path | str, progress: Progress |
             raise
     finally:
         reader.dispose()
-    return verify(target, progress)
 
 
 def _reserve(target: Path) -> None:

@@ -10,6 +10,7 @@ import secrets
 import struct
 
 SALT_BYTES = 16
+_sha256 = hashlib.sha256
 _PAYLOAD = b"wcache/payload/1\n"
 _LEAF = b"wcache/leaf/1\n"
 _CHAIN = b"wcache/chain/1\n"
@@ -27,16 +28,23 @@ def new_salt() -> bytes:
 
 
 def payload_hash(salt: bytes, payload: bytes) -> bytes:
-    return hashlib.sha256(_PAYLOAD + salt + payload).digest()
+    return _sha256(_PAYLOAD + salt + payload).digest()
 
 
-def _framed(part: bytes) -> bytes:
+def framed(part: bytes) -> bytes:
+    """Length as 8 bytes big-endian, then the part itself."""
     return len(part).to_bytes(8, "big") + part
 
 
 _FRAMED_NUMBER = struct.Struct(">Qq").pack  # length, two's complement
+_FRAMED_NUMBERS = struct.Struct(">QqQq").pack
 _LENGTH = struct.Struct(">Q").pack
 _FRAMED_FLAG = (_LENGTH(1) + b"\x00", _LENGTH(1) + b"\x01")
+
+
+def framed_kind(type_name: bytes, schema: int) -> bytes:
+    """An event's stored type and the version of its payload, as a leaf has them."""
+    return framed(type_name) + _FRAMED_NUMBER(8, schema)
 
 
 class Chain:
@@ -44,8 +52,8 @@ class Chain:
 
     def __init__(self, origin: str) -> None:
         raw = bytes.fromhex(origin)
-        self._prefix = _LEAF + _framed(raw)
-        self.genesis = hashlib.sha256(_GENESIS + _framed(raw)).digest()
+        self._prefix = _LEAF + framed(raw)
+        self.genesis = _sha256(_GENESIS + framed(raw)).digest()
         """What the first event links to."""
 
     def leaf(
@@ -62,15 +70,29 @@ class Chain:
         hashed_payload: bytes,
     ) -> bytes:
         """Hash of everything that a row says. Numbers are 8 bytes big-endian two's complement, every part is length-framed."""
-        number, length = _FRAMED_NUMBER, _LENGTH
-        on, kind, name = stream.encode(), type_name.encode(), event_id.encode()
+        kind = framed_kind(type_name.encode(), schema)
+        name = event_id.encode()
+        return self.framed_leaf(seq, framed(stream.encode()), version, kind, name, occurred_ns, recorded_ns, late, hashed_payload)
+
+    def framed_leaf(
+        self,
+        seq: int,
+        framed_stream: bytes,
+        version: int,
+        kind: bytes,
+        event_id: bytes,
+        occurred_ns: int,
+        recorded_ns: int,
+        late: bool,
+        hashed_payload: bytes,
+    ) -> bytes:
+        """`leaf` for whoever hashes many rows: stream, and type with schema (`framed_kind`), are framed already."""
         parts = (
-            self._prefix, number(8, seq), length(len(on)), on, number(8, version), length(len(kind)), kind, number(8, schema),
-            length(len(name)), name, number(8, occurred_ns), number(8, recorded_ns), _FRAMED_FLAG[late], length(len(hashed_payload)),
-            hashed_payload,
+            self._prefix, _FRAMED_NUMBER(8, seq), framed_stream, _FRAMED_NUMBER(8, version), kind, _LENGTH(len(event_id)), event_id,
+            _FRAMED_NUMBERS(8, occurred_ns, 8, recorded_ns), _FRAMED_FLAG[late], _LENGTH(len(hashed_payload)), hashed_payload,
         )  # fmt: skip
-        return hashlib.sha256(b"".join(parts)).digest()
+        return _sha256(b"".join(parts)).digest()
 
     @staticmethod
     def link(previous: bytes, leaf: bytes) -> bytes:
-        return hashlib.sha256(_CHAIN + previous + leaf).digest()
+        return _sha256(_CHAIN + previous + leaf).digest()

@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy import event as hooks
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from wcache.core.checkpoint.identity import filesystem_kind
@@ -26,6 +26,9 @@ from wcache.core.model.errors import LedgerCorrupt, LedgerError, LedgerUnavailab
 SQLITE_MINIMUM = (3, 37, 0)  # STRICT tables
 BUSY_S = 2.0
 CACHE_KIB = 1024  # a connection; the server has two for its whole life, and behind them lies the page cache of the kernel
+
+UNREADABLE = (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file may raise: the last where SQLite quotes a damaged name and Python cannot decode the quotation."""
 
 NETWORK_KINDS = frozenset({"nfs", "cifs", "smb", "smb2", "9p", "ceph", "lustre", "gpfs", "beegfs", "afs", "virtiofs", "glusterfs"})
 _LOCAL_FUSE = frozenset({"fuseblk"})
@@ -68,7 +71,7 @@ def translated(path: Path) -> Iterator[None]:
     """Only LedgerError leaves this block."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error) as error:
+    except UNREADABLE as error:
         raise meaning(error, path) from error
 
 
@@ -138,7 +141,7 @@ def connect_reader(path: Path) -> Engine:
     try:
         with engine.begin() as connection:
             connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1")
-    except DBAPIError as error:
+    except UNREADABLE as error:
         engine.dispose()
         alone = not path.with_name(path.name + "-wal").exists() and not os.access(path.parent, os.W_OK)
         if isinstance(meaning(error, path), LedgerUnavailable) and alone:

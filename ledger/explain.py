@@ -11,6 +11,7 @@ from wcache.core.model import events as ev
 from wcache.core.model.config import config_digest
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.model.vocabulary import REASON_TEXT, Kind, Lineage, OptIn, Outcome, Proof, Reason, Tier
+from wcache.ledger.coverage import remarks_on
 from wcache.ledger.headline import headline
 from wcache.ledger.moment import utc
 
@@ -70,6 +71,7 @@ def explain(audit: Audit, seq: int) -> Explanation:
     sentences = [*_by_type(audit, found)]
     if found.late:
         sentences.append("It was recorded late: what it tells of was already past, so it changed no state.")
+    sentences += remarks_on(audit.history(), seq)
     lag_s = (found.recorded_ns - found.occurred_ns) / 1e9
     if lag_s > 60:
         sentences.append(f"It happened {lag_s:.0f} s before it was recorded.")

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from wcache.core.model.errors import UsageError
+from wcache.core.model.errors import LedgerCorrupt, UsageError
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.leaves import Beginning, Progress, beginning, head_seq
 from wcache.ledger.stored import read_origin
@@ -25,7 +25,7 @@ _COLUMNS = (
     "seq", "stream", "version", "event_id", "type", "schema", "occurred_ns", "recorded_ns", "late", "payload", "salt", "payload_hash",
     "chain",
 )  # fmt: skip
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {PAGE_EVENTS}"  # noqa: S608
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"  # noqa: S608
 
 
 def export(ledger: Path | str, progress: Progress | None = None) -> Iterator[bytes]:
@@ -86,7 +86,9 @@ def _lines(db: sqlite3.Connection, origin: str, progress: Progress | None) -> It
         }
     )  # fmt: skip
     after, events = begin.seq, 0
-    while rows := db.execute(_SELECT, (after, until)).fetchall():
+    while rows := db.execute(_SELECT, (after, until, PAGE_EVENTS)).fetchall():
+        if rows[-1][0] <= after:
+            raise LedgerCorrupt("its rows are out of order", where=f"seq {after}")
         for row in rows:
             yield encode(event_line(row, begin, origin))
         after, events = rows[-1][0], events + len(rows)

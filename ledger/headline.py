@@ -50,6 +50,11 @@ def _completed_line(event: ev.LoadCompleted) -> str:
     )
 
 
+def _opened_line(event: ev.SegmentOpened) -> str:
+    live = f"{len(event.state)} streams were live"
+    return f"A segment of the ledger begins, after {event.size} events chained under origin {event.origin}; {live}."
+
+
 _HEADLINES: dict[type[ev.Event], Any] = {
     ev.DaemonStarted: lambda e: f"Daemon instance {e.instance} started: version {e.version}, pid {e.pid}, uid {e.uid}.",
     ev.DaemonStopped: lambda e: (
@@ -110,5 +115,11 @@ _HEADLINES: dict[type[ev.Event], Any] = {
         f"From {utc(e.from_ns)} to {utc(e.to_ns)} decisions could not be recorded ({e.why}): {e.merged} merged later, {e.lost} known lost."
     ),
     ev.CheckpointSigned: lambda e: f"A signed checkpoint of {e.size} events was made: root {_d(e.root)}.",
-    ev.PayloadRedacted: lambda e: f"The payload of seq {e.target_seq} was removed: {e.why!r}.",
+    ev.SegmentClosed: lambda e: f"A segment of the ledger was closed by uid {e.uid}, after {e.size} events: root {_d(e.root)}.",
+    ev.SegmentOpened: _opened_line,
+    ev.SegmentDropped: lambda e: (
+        f"uid {e.spans[-1].uid} dropped seq {e.spans[-1].first_seq} to {e.spans[-1].last_seq}, recorded from {utc(e.spans[-1].from_ns)} to "
+        f"{utc(e.spans[-1].to_ns)}, keeping {e.spans[-1].keep_days} days; {len(e.carried)} of those events are carried on."
+    ),
+    ev.PayloadRedacted: lambda e: f"The payload of seq {e.target_seq} was removed by uid {e.uid}: {e.why!r}.",
 }

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from wcache.core.model.decide import ResidencyView
 from wcache.core.model.errors import LedgerCorrupt
-from wcache.core.model.events import AttachDecided, Event, Identity, LoadCompleted, decode_payload
+from wcache.core.model.events import AttachDecided, Event, FingerprintRecorded, Identity, LoadCompleted, decode_payload
 from wcache.core.model.evidence import Contradiction, Fingerprint, Grant
 from wcache.core.model.machines import LIVE_RESIDENCY
 from wcache.core.model.vocabulary import Kind, ResidencyState, Tier
@@ -84,7 +84,10 @@ class Knowledge:
     def taken_by_server(self, fingerprint: str) -> bool:
         """Whether a server's own worker recorded this fingerprint, perhaps beside others who did."""
         rows = self._rows("SELECT payload FROM event WHERE stream = ? AND payload IS NOT NULL", (f"fingerprint/{fingerprint}",))
-        return any(msgspec.json.decode(payload).get("by") == "server" for (payload,) in rows)
+        if any(msgspec.json.decode(payload).get("by") == "server" for (payload,) in rows):
+            return True
+        carried = self._carried(f"fingerprint/{fingerprint}")
+        return any(isinstance(event, FingerprintRecorded) and event.by == "server" for event in carried)
 
     def grants(self, include_revoked: bool = False) -> tuple[Grant, ...]:
         """In the order in which they were granted. Expired ones are among them: whether that matters is for `decide()`."""
@@ -148,7 +151,16 @@ class Knowledge:
     def _event(self, stream: str, kind: type[Event]) -> Event | None:
         sql = "SELECT schema, payload FROM event WHERE stream = ? AND type = ? AND payload IS NOT NULL ORDER BY seq LIMIT 1"
         rows = self._rows(sql, (stream, kind.type))
-        return decode_payload(kind.type, rows[0][0], rows[0][1]) if rows else None
+        if rows:
+            return decode_payload(kind.type, rows[0][0], rows[0][1])
+        return next((event for event in self._carried(stream) if isinstance(event, kind)), None)
+
+    def _carried(self, stream: str) -> list[Event]:
+        """What a drop of old segments carried of a stream. Nothing of it is kept in memory: it is asked for rarely."""
+        from wcache.ledger.segments import carried_of
+
+        with translated(self.path):
+            return [item.event for item in carried_of(self._db, stream)]
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = (), named: bool = False) -> list[Any]:
         with translated(self.path):

@@ -19,6 +19,7 @@ from wcache.core.model.errors import LedgerCorrupt
 from wcache.ledger.chain import Chain
 from wcache.ledger.database import meaning
 from wcache.ledger.merkle import Frontier
+from wcache.ledger.segments import read_history
 
 PAGE_EVENTS = 5000
 _SELECT = (
@@ -54,8 +55,9 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def beginning(db: sqlite3.Connection, origin: str) -> Beginning:
-    """Of a ledger that was never restored, and from which no segment was dropped, there is nothing more to know."""
-    return Beginning(origin, Chain(origin).genesis)
+    """Of the ledger as its own events describe it. Raises LedgerCorrupt where its first row does not say what came before it."""
+    history = read_history(db, origin)
+    return Beginning(origin, history.chain_before, history.frontier.size, history.frontier.nodes, history.origins)
 
 
 def head_seq(db: sqlite3.Connection) -> int:

@@ -73,8 +73,16 @@ class SignedCheckpoint(msgspec.Struct, frozen=True):
         return self.origin.removeprefix(ORIGIN_LINE) if self.origin.startswith(ORIGIN_LINE) else ""
 
 
+def root_from_hex(text: str) -> bytes:
+    """A root as an event records it; nothing, which no tree has, for what is none."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
 def sign_checkpoint(key: SigningKey, origin: str, size: int, root: bytes) -> SignedCheckpoint:
-    """The checkpoint of the ledger `origin` (hex) at `size` events. What may be signed is `ledger.signed`'s to know."""
+    """The checkpoint of the ledger `origin` (hex) at `size` events. What may be signed is `ledger.signed_checkpoint`'s to know."""
     body = f"{ORIGIN_LINE}{origin}\n{size}\n{base64.b64encode(root).decode()}\n"
     signature = base64.b64encode(key.public.id + key.sign(body.encode())).decode()
     return parse_checkpoint(f"{body}\n{_DASH}{key.name} {signature}\n".encode())

@@ -7,7 +7,9 @@ import shlex
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from wcache.core import __version__
 from wcache.core.model.errors import PostFailed, UsageError
@@ -24,17 +26,31 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def post_url(url: str, note: str) -> int:
-    """POSTs the note as it stands in its file (text/plain, UTF-8) and returns the status, which is 2xx. Raises UsageError for what is no
-    http or https URL, PostFailed for any other answer or none."""
-    shown = url.partition("?")[0]  # what follows may be somebody's token
+def check_url(url: str) -> None:
+    """Raises UsageError for what is no http or https URL, and for one with a password in it."""
     try:
-        if not url.lower().startswith(("http://", "https://")):
-            raise ValueError
-        headers = {"Content-Type": "text/plain; charset=utf-8", "User-Agent": f"wcache/{__version__}"}
-        request = urllib.request.Request(url, note.encode(), headers, method="POST")  # noqa: S310 the scheme is one of two
+        parts = urlsplit(url)
+        if "@" in parts.netloc:
+            remedy = "give a --command that reads its credentials from a file, such as `curl --netrc --data-binary @- URL`"
+            raise UsageError("a password in a URL is seen by everybody on this machine", where=str(parts.hostname), remedy=remedy)
+        if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port) and url.isprintable():
+            return
     except ValueError:
-        raise UsageError("this is no http or https URL", where=shown) from None
+        pass
+    raise UsageError("this is no http or https URL", where=_shown(url))
+
+
+def _shown(url: str) -> str:
+    return url.partition("?")[0]  # what follows may be somebody's token
+
+
+def post_url(url: str, note: str) -> int:
+    """POSTs the note as it stands in its file (text/plain, UTF-8) and returns the status, which is 2xx. Raises UsageError as `check_url`,
+    PostFailed for any other answer or none."""
+    check_url(url)
+    shown = _shown(url)
+    headers = {"Content-Type": "text/plain; charset=utf-8", "User-Agent": f"wcache/{__version__}"}
+    request = urllib.request.Request(url, note.encode(), headers, method="POST")  # noqa: S310 the scheme is one of two
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=URL_TIMEOUT_S) as answer:
             return int(answer.status)
@@ -46,14 +62,19 @@ def post_url(url: str, note: str) -> int:
         raise PostFailed(f"no answer: {error}", where=shown, remedy=_REMEDY) from error
 
 
-def run_command(command: str, note: str) -> None:
-    """Runs the command, split as a shell would but without one, with the note on its standard input. Raises UsageError, PostFailed."""
+def split_command(command: str) -> list[str]:
+    """The words of a command, split as a shell would. Raises UsageError."""
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise UsageError(f"the command cannot be split into words: {error}", where=command) from error
     if not words:
         raise UsageError("the command is empty")
+    return words
+
+
+def run_command(words: Sequence[str], note: str) -> None:
+    """Runs a command, without a shell, with the note on its standard input. Raises PostFailed."""
     try:
         done = subprocess.run(words, input=note.encode(), capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:

@@ -7,20 +7,21 @@ Late observations change no row. What is projected where is documented beside th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import msgspec
 from sqlalchemy import Table
 
 from wcache.core.model import events as ev
 from wcache.core.model.evidence import Fingerprint, known_of
-from wcache.core.model.machines import StreamState
-from wcache.core.model.vocabulary import Tier
+from wcache.core.model.machines import AttachView, StreamState
+from wcache.core.model.policy import Policy
+from wcache.core.model.vocabulary import REDACTED, Tier
 from wcache.ledger import schema
 
 Row = dict[str, Any]
-KNOWN_CONTENT = (Tier.CONTENT, Tier.PINNED, Tier.TRUSTED)  # whose digest is the weights digest; the strongest first
+_CONTENT, _PINNED, _TRUSTED = Tier.CONTENT, Tier.PINNED, Tier.TRUSTED  # whose digest is the weights digest; the strongest first
 MAX_IN = 500  # parameters of one IN (...): far below SQLITE_MAX_VARIABLE_NUMBER of any build
 
 
@@ -37,8 +38,11 @@ class Accepted(msgspec.Struct, frozen=True):
     """The stream's state after the event."""
 
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
 def as_json(value: Any) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()
+    return _encode(value).decode()
 
 
 def select_in(db: sqlite3.Connection, sql: str, keys: Iterable[str]) -> Iterable[tuple[Any, ...]]:
@@ -81,48 +85,80 @@ _POLICY = schema.insert_first(schema.policy)
 _CONTRADICTION = schema.insert(schema.contradiction)
 
 
-def _decided(row: Row, item: Accepted, event: ev.AttachDecided) -> None:
-    asked, served = event.asked, event.served
-    known = [ref.digest for tier in KNOWN_CONTENT for ref in event.evidence if ref.tier is tier]
+def _known_digest(evidence: Iterable[ev.EvidenceRef], otherwise: str | None) -> str | None:
+    """The digest that the strongest evidence about known content has."""
+    pinned = trusted = None
+    for reference in evidence:
+        if reference.tier is _CONTENT:
+            return reference.digest
+        if reference.tier is _PINNED:
+            pinned = pinned or reference.digest
+        elif reference.tier is _TRUSTED:
+            trusted = trusted or reference.digest
+    return pinned or trusted or otherwise
+
+
+def _decided(row: Row, seq: int, occurred_ns: int, event: ev.AttachDecided) -> None:
+    # `_value_`: the plain attribute behind `value`, whose descriptor costs more than all else where a million are replayed.
+    asked, served, engine, ranks, evidence = event.asked, event.served, event.engine, event.ranks, event.evidence
+    reason, tier, mode = event.reason, event.tier, event.mode
     row.update(
-        attach=event.attach, seq=item.seq, first_seq=item.seq, decided_ns=item.occurred_ns, launch=event.launch, rank=event.ranks.rank,
-        world=event.ranks.world, host=event.host, engine=event.engine.name, engine_version=event.engine.version, uid=event.peer.uid,
-        checkpoint=asked.spelling, residency=event.residency, kind=event.kind.value, device=event.device, decision=event.outcome.value,
-        reason=event.reason.value if event.reason else None, detail=event.detail, tier=event.tier.value if event.tier else None,
-        asked_digest=known[0] if known else asked.digest, asked_key=asked.key, asked_commit=asked.commit,
+        attach=event.attach, seq=seq, first_seq=seq, decided_ns=occurred_ns, launch=event.launch, rank=ranks.rank, world=ranks.world,
+        host=event.host, engine=engine.name, engine_version=engine.version, uid=event.peer.uid, checkpoint=asked.spelling,
+        residency=event.residency, kind=event.kind._value_, device=event.device, decision=event.outcome._value_,
+        reason=reason._value_ if reason else None, detail=event.detail, tier=tier._value_ if tier else None,
+        asked_digest=_known_digest(evidence, asked.digest), asked_key=asked.key, asked_commit=asked.commit,
         served_digest=served.digest if served else None, served_commit=served.commit if served else None,
-        mode=event.mode.value if event.mode else None, policy=event.policy, evidence=as_json(event.evidence), decided_by=event.decided_by,
+        mode=mode._value_ if mode else None, policy=event.policy, evidence=as_json(evidence), decided_by=event.decided_by,
     )  # fmt: skip
 
 
-def _attach(row: Row | None, item: Accepted) -> Row | None:
-    event, view = item.event, item.state.attach
+def _redecided(row: Row, seq: int, occurred_ns: int, event: ev.AttachRedecided) -> None:
+    row.update(seq=seq, decision=event.outcome.value, reason=event.reason.value, detail=event.detail, mode=None)
+
+
+def _mapped(row: Row, seq: int, occurred_ns: int, event: ev.MapCompleted) -> None:
+    row.update(mode=event.mode.value, mapped_bytes=event.bytes, copied_bytes=event.copied_bytes, map_ms=event.ms)
+
+
+def _fell_back(row: Row, seq: int, occurred_ns: int, event: ev.FallbackCompleted) -> None:
+    row.update(fallback_bytes=event.bytes, fallback_s=event.seconds, idle_bytes=event.idle_bytes)
+
+
+def _could_not(row: Row, seq: int, occurred_ns: int, event: ev.FallbackFailed) -> None:
+    row["idle_bytes"] = event.idle_bytes
+
+
+def _ended(row: Row, seq: int, occurred_ns: int, event: ev.LeaseEnded) -> None:
+    row["ended_ns"] = occurred_ns
+
+
+_ATTACH_STEPS: dict[type[ev.Event], Callable[[Row, int, int, Any], None]] = {
+    ev.AttachRedecided: _redecided, ev.MapCompleted: _mapped, ev.FallbackCompleted: _fell_back, ev.FallbackFailed: _could_not,
+    ev.LeaseEnded: _ended,
+}  # fmt: skip
+
+
+def attach_row(row: Row | None, seq: int, occurred_ns: int, event: ev.Event, view: AttachView) -> Row | None:
+    """The row of an attach after an event that was not late; `view` is its state then."""
     if row is None:
         if not isinstance(event, ev.AttachDecided):
             return None
         row = _ATTACH.blank()
-        _decided(row, item, event)
-    elif isinstance(event, ev.AttachRedecided):
-        row.update(seq=item.seq, decision=event.outcome.value, reason=event.reason.value, detail=event.detail, mode=None)
-    elif isinstance(event, ev.MapCompleted):
-        row.update(mode=event.mode.value, mapped_bytes=event.bytes, copied_bytes=event.copied_bytes, map_ms=event.ms)
-    elif isinstance(event, ev.FallbackCompleted):
-        row.update(fallback_bytes=event.bytes, fallback_s=event.seconds, idle_bytes=event.idle_bytes)
-    elif isinstance(event, ev.FallbackFailed):
-        row.update(idle_bytes=event.idle_bytes)
-    elif isinstance(event, ev.LeaseEnded):
-        row.update(ended_ns=item.occurred_ns)
-    proof = view.proof.value if view.proof else None
+        _decided(row, seq, occurred_ns, event)
+    elif (step := _ATTACH_STEPS.get(type(event))) is not None:
+        step(row, seq, occurred_ns, event)
+    proof = view.proof
     if proof != row["proof"]:
         verified = isinstance(event, (ev.VerifyPassed, ev.VerifyFailed, ev.VerifyInconclusive))
-        row.update(proof=proof, proof_seq=item.seq if verified else None)
+        row.update(proof=proof.value if proof else None, proof_seq=seq if verified else None)
         if isinstance(event, (ev.VerifyPassed, ev.VerifyFailed)):
             row.update(asked_digest=event.found)
-    row["state"] = view.state.value
+    row["state"] = view.state._value_
     return row
 
 
-def _residency(row: Row | None, item: Accepted, named: Sequence[Fingerprint]) -> Row | None:
+def residency_row(row: Row | None, item: Accepted, named: Sequence[Fingerprint]) -> Row | None:
     event = item.event
     if row is None:
         if not isinstance(event, (ev.LoadStarted, ev.LoadFailed)):
@@ -156,7 +192,12 @@ def _names(identity: ev.Identity) -> list[str]:
     return list(dict.fromkeys(name for name in (identity.spelling, identity.root, identity.repo) if name))
 
 
-def _fingerprint(item: Accepted, event: ev.FingerprintRecorded) -> Row:
+def is_evidence(event: ev.Event) -> TypeGuard[ev.FingerprintRecorded]:
+    """A redacted fingerprint is none any more: the next look at those files takes it anew."""
+    return isinstance(event, ev.FingerprintRecorded) and event.spelling != REDACTED
+
+
+def fingerprint_row(item: Accepted, event: ev.FingerprintRecorded) -> Row:
     evidence = event.evidence
     location = evidence.location
     return {
@@ -167,7 +208,7 @@ def _fingerprint(item: Accepted, event: ev.FingerprintRecorded) -> Row:
     }  # fmt: skip
 
 
-def _daemon(row: Row | None, item: Accepted) -> Row | None:
+def instance_row(row: Row | None, item: Accepted) -> Row | None:
     event = item.event
     if isinstance(event, ev.DaemonStarted) and row is None:
         return {
@@ -197,7 +238,7 @@ def _write(db: sqlite3.Connection, statement: schema.Statement, rows: list[Row])
         db.executemany(statement.sql, statement.rows(rows))
 
 
-def _grant(row: Row | None, item: Accepted) -> Row | None:
+def grant_row(row: Row | None, item: Accepted) -> Row | None:
     event = item.event
     if isinstance(event, ev.TrustGranted):
         grant = event.grant
@@ -208,13 +249,9 @@ def _grant(row: Row | None, item: Accepted) -> Row | None:
     return row
 
 
-def _contradictions(items: Sequence[Accepted]) -> list[Row]:
+def contradiction_row(seq: int, event: ev.VerifyFailed) -> Row:
     """A refuted hit: what was asked is known not to be what was served."""
-    return [
-        {"seq": item.seq, "asked_key": event.asked_key or "", "weights_digest": event.expected, "spellings": as_json(event.spellings)}
-        for item in items
-        if isinstance(event := item.event, ev.VerifyFailed) and event.attach
-    ]
+    return {"seq": seq, "asked_key": event.asked_key or "", "weights_digest": event.expected, "spellings": as_json(event.spellings)}
 
 
 class _Named:
@@ -236,6 +273,22 @@ def _sighting(instance: str, spelling: str, item: Accepted, fingerprint: str) ->
     return {"instance": instance, "spelling": spelling, "seq": item.seq, "fingerprint": fingerprint}
 
 
+def sightings_recorded(item: Accepted, event: ev.FingerprintRecorded) -> list[Row]:
+    """What an instance saw by taking a content fingerprint, under every name."""
+    if not event.instance or event.evidence.tier is not Tier.CONTENT:
+        return []
+    root = event.evidence.location.root if event.evidence.location else event.spelling
+    return [_sighting(event.instance, name, item, event.fingerprint) for name in dict.fromkeys([event.spelling, root])]
+
+
+def sightings_loaded(item: Accepted, row: Row | None, named: Mapping[str, Fingerprint]) -> list[Row]:
+    """What an instance saw by completing a load; `row` is the residency's, `named` the fingerprints that the event names."""
+    content = [name for name, evidence in named.items() if evidence.tier is Tier.CONTENT]
+    if row is None or not row["instance"] or not content:
+        return []
+    return [_sighting(row["instance"], name, item, content[0]) for name in msgspec.json.decode(row["spellings"], type=list[str])]
+
+
 def project(db: sqlite3.Connection, accepted: Sequence[Accepted]) -> None:
     """Brings every projection up to date with events in seq order, in the caller's transaction."""
     items = [item for item in accepted if not item.late]
@@ -244,34 +297,30 @@ def project(db: sqlite3.Connection, accepted: Sequence[Accepted]) -> None:
         kind, _, key = item.stream.partition("/")
         by_kind.setdefault(kind, []).append((key, item))
 
-    sightings: list[Row] = []
-    recorded: list[Row] = []
-    for _, item in by_kind.get("fingerprint", ()):
-        event = item.event
-        if not isinstance(event, ev.FingerprintRecorded):
-            continue
-        recorded.append(_fingerprint(item, event))
-        if event.instance and event.evidence.tier is Tier.CONTENT:
-            root = event.evidence.location.root if event.evidence.location else event.spelling
-            sightings += [_sighting(event.instance, name, item, event.fingerprint) for name in dict.fromkeys([event.spelling, root])]
-    _write(db, _FINGERPRINT, recorded)
+    recorded = [(item, item.event) for _, item in by_kind.get("fingerprint", ()) if is_evidence(item.event)]
+    sightings = [row for item, event in recorded for row in sightings_recorded(item, event)]
+    _write(db, _FINGERPRINT, [fingerprint_row(item, event) for item, event in recorded])
 
     fingerprints = _Named(db, items)
 
+    def attach_step(row: Row | None, item: Accepted) -> Row | None:
+        return attach_row(row, item.seq, item.occurred_ns, item.event, item.state.attach)
+
     def residency_step(row: Row | None, item: Accepted) -> Row | None:
         named = fingerprints.by(item)
-        changed = _residency(row, item, list(named.values()))
-        content = [name for name, evidence in named.items() if evidence.tier is Tier.CONTENT]
-        if changed is not None and changed["instance"] and content:
-            names = msgspec.json.decode(changed["spellings"], type=list[str])
-            sightings.extend(_sighting(changed["instance"], name, item, content[0]) for name in names)
+        changed = residency_row(row, item, list(named.values()))
+        sightings.extend(sightings_loaded(item, changed, named))
         return changed
 
-    _evolve_all(_ATTACH, db, by_kind.get("attach", ()), _attach)
+    _evolve_all(_ATTACH, db, by_kind.get("attach", ()), attach_step)
     _evolve_all(_RESIDENCY, db, by_kind.get("residency", ()), residency_step)
-    _evolve_all(_TRUST, db, by_kind.get("trust", ()), _grant)
-    _evolve_all(_INSTANCE, db, by_kind.get("daemon", ()), _daemon)
-    policies = {item.event.policy: item.event.policy_body for item in items if isinstance(item.event, ev.AttachDecided)}
+    _evolve_all(_TRUST, db, by_kind.get("trust", ()), grant_row)
+    _evolve_all(_INSTANCE, db, by_kind.get("daemon", ()), instance_row)
+    policies: dict[str, Policy] = {}
+    for item in items:
+        if isinstance(item.event, ev.AttachDecided):
+            policies.setdefault(item.event.policy, item.event.policy_body)
     _write(db, _POLICY, [{"policy": name, "body": as_json(body)} for name, body in policies.items()])
-    _write(db, _CONTRADICTION, _contradictions(items))
+    refuted = [(item.seq, item.event) for item in items if isinstance(item.event, ev.VerifyFailed) and item.event.attach]
+    _write(db, _CONTRADICTION, [contradiction_row(seq, event) for seq, event in refuted])
     _write(db, _SIGHTING, sorted(sightings, key=lambda row: int(row["seq"])))

@@ -10,10 +10,11 @@ import base64
 import binascii
 import re
 import sqlite3
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,16 +31,47 @@ from wcache.ledger.upgrade import require_current
 
 TLOG_PROOF = "c2sp.org/tlog-proof@v1"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+_UNREADABLE = (ValueError, TypeError, struct.error, msgspec.MsgspecError)  # base64, hexadecimal digits, numbers out of range, JSON
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """What a proof is about of a line of the export; whatever else somebody wrote into it is passed over."""
+
+    seq: int
+    stream: str
+    version: int
+    event_id: str
+    type: str
+    schema: int
+    occurred_ns: int
+    recorded_ns: int
+    late: Literal[0, 1]
+    payload: str | None
+    salt: str | None
+    payload_hash: str
+    origin: str | None = None
+
+    def leaf(self, ledger: str) -> bytes:
+        return Chain(ledger if self.origin is None else self.origin).leaf(
+            self.seq, self.stream, self.version, self.type, self.schema, self.event_id, self.occurred_ns, self.recorded_ns, bool(self.late),
+            bytes.fromhex(self.payload_hash),
+        )  # fmt: skip
+
+    def payload_is_sound(self) -> bool:
+        """True of one that is not shown."""
+        return self.payload is None or payload_hash(bytes.fromhex(self.salt or ""), self.payload.encode()).hex() == self.payload_hash
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What a proof shows, once it verified. `event` is the line of the export, for an inclusion; `old_size` is there for a consistency."""
+    """What a proof shows, once it verified. `event`, of an inclusion, is what was hashed of a line of the export; `old_size` and
+    `old_origin`, of a consistency, are those of the older checkpoint."""
 
     kind: str
     checkpoint: SignedCheckpoint
     signers: tuple[str, ...]
     event: dict[str, Any] | None = None
     old_size: int | None = None
+    old_origin: str | None = None
 
 
 def prove_inclusion(ledger: Path | str, seq: int, checkpoint: SignedCheckpoint) -> str:
@@ -115,11 +147,11 @@ def check_proof(text: str, keys: Sequence[PublicKey], old: SignedCheckpoint | No
     if old is None:
         raise UsageError("a consistency proof needs the older checkpoint", where=where, remedy="give it with --old")
     old.signed_by(keys, "the older checkpoint")
-    if (old.origin, old.size) != (checkpoint.origin, old_size):
-        raise SignatureInvalid(f"the proof is about {old_size} events of {checkpoint.origin}, not about the older checkpoint", where=where)
+    if old.size != old_size:  # the origin may be another one: a restored ledger goes on under a new one
+        raise SignatureInvalid(f"the proof is about {old_size} events, and the older checkpoint about {old.size}", where=where)
     if not verify_consistency(old.size, old.root, checkpoint.size, checkpoint.root, _hashes(head[1:], where)):
         raise SignatureInvalid("the older checkpoint is no beginning of the newer one: the proof does not hold", where=where)
-    return Shown("consistency", checkpoint, signers, old_size=old_size)
+    return Shown("consistency", checkpoint, signers, old_size=old_size, old_origin=old.origin)
 
 
 def _included(lines: list[str], checkpoint: SignedCheckpoint, where: str) -> dict[str, Any]:
@@ -127,25 +159,18 @@ def _included(lines: list[str], checkpoint: SignedCheckpoint, where: str) -> dic
         raise _no_proof(where, "the event is not in it")
     index = _number(lines[1] if len(lines) > 1 else "", "index ", where)
     try:
-        event = msgspec.json.decode(base64.b64decode(lines[0].removeprefix("extra "), validate=True), type=dict[str, Any])
-        leaf = _leaf(event, checkpoint)
-    except (ValueError, binascii.Error, KeyError, TypeError, AttributeError, msgspec.MsgspecError):
+        event = msgspec.json.decode(base64.b64decode(lines[0].removeprefix("extra "), validate=True), type=_Event)
+        leaf, sound = event.leaf(checkpoint.ledger), event.payload_is_sound()
+    except _UNREADABLE:
         raise _no_proof(where, "the event in it cannot be read") from None
-    if event["seq"] != index + 1:
-        raise SignatureInvalid(f"the event says that it is number {event['seq']}, the proof {index + 1}", where=where)
-    payload, salt = event["payload"], event["salt"]
-    if payload is not None and payload_hash(bytes.fromhex(salt), payload.encode()).hex() != event["payload_hash"]:
+    if event.seq != index + 1:
+        raise SignatureInvalid(f"the event says that it is number {event.seq}, the proof {index + 1}", where=where)
+    if not sound:
         raise SignatureInvalid("the payload is not the one that was hashed", where=where)
     if not verify_inclusion(leaf_hash(leaf), index, checkpoint.size, _hashes(lines[2:], where), checkpoint.root):
         raise SignatureInvalid("this event is not among those that were signed: the proof does not hold", where=where)
-    return event
-
-
-def _leaf(event: dict[str, Any], checkpoint: SignedCheckpoint) -> bytes:
-    return Chain(event.get("origin", checkpoint.ledger)).leaf(
-        event["seq"], event["stream"], event["version"], event["type"], event["schema"], event["event_id"], event["occurred_ns"],
-        event["recorded_ns"], bool(event["late"]), bytes.fromhex(event["payload_hash"]),
-    )  # fmt: skip
+    shown: dict[str, Any] = msgspec.to_builtins(event)
+    return shown
 
 
 def _encoded(node: bytes) -> str:

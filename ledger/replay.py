@@ -1,122 +1,164 @@
-"""Rebuilding every projection from the events alone, into a scratch database, and comparing it with what the ledger holds."""
+"""All events of a ledger checked and replayed, in blocks, and its projections compared with what came out."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import msgspec
-from sqlalchemy import Connection, Engine
 
-from wcache.core.model.errors import WcacheError
+from wcache.core.model.errors import LedgerCorrupt
+from wcache.core.model.events import stream_of
 from wcache.ledger import schema
-from wcache.ledger.database import connect_reader, connect_scratch, driver, translated
-from wcache.ledger.projection import Accepted, project
-from wcache.ledger.store import Ledger, StoredEvent
-from wcache.ledger.stored import EVENT_COLUMNS, stored_event
-from wcache.ledger.streams import Streams, streams_needed
-from wcache.ledger.upgrade import create
+from wcache.ledger.attaches import MAX_DIFFERENCES, PREFIX
+from wcache.ledger.block import WRONG_TYPE, Found
+from wcache.ledger.context import Context, compare_table
+from wcache.ledger.database import translated
+from wcache.ledger.pool import Block, Examiner, File, Part, Settle, Share
+from wcache.ledger.problem import Difference, Problem
+from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, OTHERS, Reader
+from wcache.ledger.segments import History, carried_row, read_history, readable
+from wcache.ledger.store import Ledger
+from wcache.ledger.stored import read_origin, stored_event
 
-BATCH_EVENTS = 2000
-MAX_DIFFERENCES = 100  # a table: more say nothing more
+BLOCK_EVENTS = 50_000
+SETTLE_STREAMS = 2_000
 
-
-class Difference(msgspec.Struct, frozen=True):
-    """A projected row that is not what the events say. `why` is `missing`, `extra` or `differs` with the column names."""
-
-    table: str
-    key: str
-    why: str
+Progress = Callable[[int, int], None]
 
 
-@contextmanager
-def scratch() -> Iterator[Engine]:
-    """An empty database with the ledger's tables that is gone afterwards. Big ones spill to the temporary directory."""
-    with tempfile.TemporaryDirectory(prefix="wcache-replay-") as directory:
-        engine = connect_scratch(Path(directory) / "scratch.sqlite")
+class Runner(Protocol):
+    """Whoever does parts: this process, or a pool of helpers."""
+
+    def share(self, shared: Share) -> None: ...
+
+    def results(self, parts: Sequence[Part]) -> Iterator[tuple[int, Found]]: ...
+
+
+class Whole(msgspec.Struct):
+    """What all events of a snapshot say. `differences` are those of every projection; none are told where events are redacted and
+    nothing of them was kept, because these take part in no projection. `unexplained`: redacted events that no `payload.redacted` names."""
+
+    found: Found
+    differences: list[Difference]
+    unexplained: list[int]
+
+
+def examine_all(reader: Reader, history: History, runner: Runner, progress: Progress | None = None, *, file: Sequence[File] = ()) -> Whole:
+    """Checks and replays every event that `reader` sees; the parts of `file` are done beside it."""
+    whole = Found(problems=[], differences=[], continued=[], redacted=[], policies={}, contradictions=[])
+    reader.past = history.past()
+    total, blocks = _blocks(reader, history)
+    context = read_context(reader, history, whole.problems.append)
+    runner.share(Share(history.origin, reader.past, context.timeline))
+    results: dict[int, Found] = {}
+    done = 0
+    for place, found in runner.results([*file, *blocks]):
+        results[place] = found
+        done += found.events
+        if progress is not None and place >= len(file):
+            progress(done, total)
+    for place in sorted(results):
+        _merge(whole, results[place])
+    names = sorted({*_unsettled(whole), *reader.past.carried})
+    whole.started += len(reader.past.carried)
+    whole.differences = [item for item in whole.differences if _stream(item) not in names]
+    parts = [Settle(names[at : at + SETTLE_STREAMS]) for at in range(0, len(names), SETTLE_STREAMS)]
+    for _, found in runner.results(parts):
+        _merge(whole, found)
+    whole.problems = list(dict.fromkeys(whole.problems))  # what a settled attach did in its first block was told there too
+    whole.redacted = [seq for seq in whole.redacted if seq not in reader.past.bodies]
+    differences = [] if whole.redacted else _in_order([*whole.differences, *_compare_rest(reader, context, whole)])
+    return Whole(whole, differences, [seq for seq in whole.redacted if seq not in context.redactions])
+
+
+def _blocks(reader: Reader, history: History) -> tuple[int, list[Block]]:
+    """The number of events, and the blocks that hold them all: of equal width in seq, so that a forged one cannot make many, and cut
+    where another origin begins."""
+    count, last = reader.size()
+    before = history.first_seq - 1
+    number = max(1, -(-count // BLOCK_EVENTS))
+    width = max(1, -(-(last - before) // number))
+    starts = [FIRST_SEQ, *sorted({before + width * n + 1 for n in range(1, number)} | {seq for seq, _ in history.origins})]
+    return count, [Block(start, following - 1) for start, following in zip(starts, [*starts[1:], LAST_SEQ + 1], strict=True)]
+
+
+def read_context(reader: Reader, history: History, report: Callable[[Problem], None]) -> Context:
+    """The streams that are no attaches, replayed. Rows that cannot be read are told by the block that they lie in."""
+    context = Context(report, history.versions)
+    versions = dict(history.versions)
+    bodies = history.bodies()
+    carried = (carried_row(item) for item in history.carried if not item.stream.startswith(PREFIX))
+    for row in chain(carried, reader.rows(FIRST_SEQ, LAST_SEQ, [], OTHERS)):
+        seq, stream, version = row[:3]
+        expected = versions.get(stream, 0) + 1
+        if version != expected:
+            report(Problem(seq, "version", f"{stream} has version {version} where {expected} belongs"))
+        versions[stream] = version
+        if row[9] is None and seq not in bodies:
+            continue
         try:
-            with engine.begin() as connection:
-                create(connection)
-            yield engine
-        finally:
-            engine.dispose()
+            item = stored_event(readable(row[:10], bodies))
+        except LedgerCorrupt as error:
+            report(Problem(seq, "decode", error.what))
+            continue
+        except WRONG_TYPE:
+            continue  # told by the block
+        if stream_of(item.event) != stream:
+            report(Problem(seq, "stream", f"{item.type} lies on {stream} and belongs to {stream_of(item.event)}"))
+            continue
+        context.feed(item)
+    return context
 
 
-class Replayer:
-    """Feeds events, in seq order, through the machines and projections into a scratch database.
-
-    An authority event that the machines refuse changes nothing, and goes to `refused` with the reason; an observation whose `late` flag
-    is wrong goes there without one.
-    """
-
-    def __init__(self, engine: Engine, refused: Callable[[StoredEvent, WcacheError | None], None]) -> None:
-        self._engine = engine
-        self._refused = refused
-
-    def feed(self, events: Iterable[StoredEvent]) -> None:
-        batch: list[StoredEvent] = []
-        for event in events:
-            batch.append(event)
-            if len(batch) >= BATCH_EVENTS:
-                self._flush(batch)
-                batch = []
-        self._flush(batch)
-
-    def _flush(self, batch: list[StoredEvent]) -> None:
-        if not batch:
-            return
-        with self._engine.begin() as connection:
-            db = driver(connection)
-            streams = Streams.load(db, [name for item in batch for name in streams_needed(item.stream, item.event)])
-            accepted = []
-            for item in batch:
-                try:
-                    _, state, late = streams.advance(item.stream, item.event, None)
-                except WcacheError as error:
-                    streams.rollback()
-                    self._refused(item, error)
-                    continue
-                streams.keep()
-                if late != item.late:
-                    self._refused(item, None)
-                accepted.append(Accepted(item.seq, item.occurred_ns, item.recorded_ns, late, item.stream, item.event, state))
-            streams.write(db)
-            project(db, accepted)
+def _merge(whole: Found, found: Found) -> None:
+    whole.problems += found.problems
+    whole.differences += found.differences
+    whole.events += found.events
+    if found.events:
+        whole.last_seq, whole.last_chain = found.last_seq, found.last_chain
+    whole.started += found.started
+    whole.continued += found.continued
+    whole.redacted += found.redacted
+    first, count = found.backwards
+    whole.backwards = (whole.backwards[0] or first, whole.backwards[1] + count)
+    for name, body in found.policies.items():
+        whole.policies.setdefault(name, body)
+    whole.contradictions += found.contradictions
 
 
-def compare(held: Connection, rebuilt: Engine) -> list[Difference]:
-    """How the ledger's projections differ from rebuilt ones; at most MAX_DIFFERENCES a table."""
-    with rebuilt.begin() as right:
-        return [difference for table in schema.PROJECTIONS for difference in _compare_table(table, held, right)]
+def _unsettled(whole: Found) -> list[str]:
+    """Streams that no single block has seen whole, or whose row lies where another block looked."""
+    missing = {item.key for item in whole.differences if item.table == "attach" and item.why == "missing"}
+    moved = {PREFIX + item.key for item in whole.differences if item.table == "attach" and item.why == "extra" and item.key in missing}
+    return sorted({*whole.continued, *moved})
 
 
-def _compare_table(table: Any, held: Connection, right: Connection) -> Iterator[Difference]:
-    keys = [column.name for column in table.primary_key.columns]
-    names = [*keys, *(column.name for column in table.columns if column.name not in keys)]
-    columns = ", ".join(f'"{name}"' for name in names)
-    order = ", ".join(f'"{name}"' for name in keys)
-    sql = f"SELECT {columns} FROM {table.name} ORDER BY {order}"  # noqa: S608
-    ours, theirs = iter(held.exec_driver_sql(sql)), iter(right.exec_driver_sql(sql))
-    count = len(keys)
-    have, want = next(ours, None), next(theirs, None)
-    found = 0
-    while (have is not None or want is not None) and found < MAX_DIFFERENCES:
-        if want is None or (have is not None and have[:count] < want[:count]):
-            assert have is not None  # noqa: S101
-            yield Difference(table.name, "/".join(map(str, have[:count])), "extra")
-            have, found = next(ours, None), found + 1
-        elif have is None or want[:count] < have[:count]:
-            yield Difference(table.name, "/".join(map(str, want[:count])), "missing")
-            want, found = next(theirs, None), found + 1
-        else:
-            other = [name for name, left, right_value in zip(names, have, want, strict=True) if left != right_value]
-            if other:
-                yield Difference(table.name, "/".join(map(str, have[:count])), "differs in " + ", ".join(other))
-                found += 1
-            have, want = next(ours, None), next(theirs, None)
+def _stream(item: Difference) -> str:
+    return f"{PREFIX}{item.key}" if item.table == "attach" else item.key
+
+
+def _compare_rest(reader: Reader, context: Context, whole: Found) -> list[Difference]:
+    db = reader.db
+    found = context.compare(db)
+    found += compare_table(db, schema.policy, {(name,): {"policy": name, "body": body} for name, body in whole.policies.items()})
+    found += compare_table(db, schema.contradiction, {(row["seq"],): row for row in whole.contradictions})
+    # Streams of attaches that have a row and not one event: looked for only where the numbers do not add up.
+    attaches = f"stream LIKE '{PREFIX}%'"
+    if db.execute(f"SELECT count(*) FROM stream WHERE {attaches}").fetchone()[0] != whole.started:  # noqa: S608
+        orphans = f"SELECT stream FROM stream s WHERE {attaches} AND NOT EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream)"  # noqa: S608
+        found += [Difference("stream", name, "extra") for (name,) in db.execute(orphans) if name not in reader.past.carried]
+    return found
+
+
+def _in_order(differences: Iterable[Difference]) -> list[Difference]:
+    """By table and key, at most MAX_DIFFERENCES a table."""
+    by_table: dict[str, list[Difference]] = {table.name: [] for table in schema.PROJECTIONS}
+    for item in differences:
+        by_table[item.table].append(item)
+    return [item for found in by_table.values() for item in sorted(set(found), key=lambda item: str(item.key))[:MAX_DIFFERENCES]]
 
 
 def replay(ledger: Ledger | Path | str) -> list[Difference]:
@@ -125,11 +167,15 @@ def replay(ledger: Ledger | Path | str) -> list[Difference]:
     Raises LedgerCorrupt for events that cannot be decoded; `verify` reports all of them instead.
     """
     path = ledger.path if isinstance(ledger, Ledger) else Path(ledger).absolute()
-    reader = connect_reader(path)
+    reader = Reader(path)
     try:
-        with scratch() as engine, translated(path), reader.begin() as held:
-            rows = held.exec_driver_sql(f"SELECT {EVENT_COLUMNS} FROM event ORDER BY seq")  # noqa: S608
-            Replayer(engine, lambda item, why: None).feed(map(stored_event, rows))
-            return compare(held, engine)
+        with translated(path):
+            reader.begin()
+            history = read_history(reader.db, read_origin(reader.connection, path))
+            whole = examine_all(reader, history, Examiner(reader))
     finally:
-        reader.dispose()
+        reader.close()
+    for problem in whole.found.problems:
+        if problem.cls == "decode":
+            raise LedgerCorrupt(problem.text, where=f"seq {problem.seq}")
+    return whole.differences

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -146,6 +146,23 @@ class Ledger:
             self._checkpoint_if_due()
         return results
 
+    def append_within(self, *builders: Callable[[sqlite3.Connection], Unit]) -> list[list[int]]:
+        """As `append_batch`, for units that depend on what is in the ledger: each builder is called under the lock, in the transaction,
+        when the units before its own are appended. All are appended, with nothing between them, or none. Raises what refuses one."""
+        self._check_usable()
+        found: list[list[int]] = []
+        with self._mutex, self._lock.held(LOCK_WAIT_S), translated(self.path):
+            self._check_in_place()
+            with self._engine.begin() as connection:
+                db = driver(connection)
+                for build in builders:
+                    (result,) = self._append(db, [[prepare(new) for new in build(db)]])
+                    if isinstance(result, WcacheError):
+                        raise result
+                    found.append(result)
+            self._checkpoint_if_due()
+        return found
+
     def touch(self) -> None:
         """Commits a write that changes nothing (the header's `user_version`, as it is): whether an event could be appended now.
 
@@ -178,7 +195,7 @@ class Ledger:
                     old = present.get(item.new.event_id)
                     if old is None and item.new.event_id in fresh:
                         same = fresh[item.new.event_id]
-                        old = Present(same[1].seq, same[0].stream, same[0].payload, b"", b"")
+                        old = Present(same[1].seq, same[0].stream, same[0].payload)
                     if old is not None:
                         seqs.append(old.same(item))
                         continue
@@ -196,7 +213,7 @@ class Ledger:
                 row, link = self._row(item, place, version, link)
                 rows.append(row)
                 accepted.append(place)
-                present[item.new.event_id] = Present(place.seq, item.stream, item.payload, b"", b"")
+                present[item.new.event_id] = Present(place.seq, item.stream, item.payload)
             seq += len(fresh)
             results.append(seqs)
         if rows:

@@ -88,11 +88,14 @@ class Streams:
     def rollback(self) -> None:
         self._unit.clear()
 
-    def write(self, db: sqlite3.Connection) -> None:
-        rows = [
+    def rows(self) -> list[dict[str, str | int]]:
+        """The rows of the streams that were changed, by name."""
+        return [
             {"stream": name, "version": version, "state": encode_state(name, state)}
             for name, (version, state) in ((name, self._kept[name]) for name in sorted(self._changed))
         ]
-        if rows:
+
+    def write(self, db: sqlite3.Connection) -> None:
+        if rows := self.rows():
             db.executemany(_UPSERT.sql, _UPSERT.rows(rows))
         self._changed.clear()

@@ -68,7 +68,13 @@ def migrate(connection: Connection, scripts: Path | None = None) -> None:
 
 
 def create(connection: Connection) -> None:
-    """Schema, origin and time of birth of a new ledger, in the caller's transaction. Same schema as `migrate` makes, without alembic."""
+    """Schema, origin and time of birth of a new ledger, in the caller's transaction."""
+    lay_out(connection)
+    give_birth(connection)
+
+
+def lay_out(connection: Connection) -> None:
+    """The schema alone: the same as `migrate` makes, without alembic."""
     connection.exec_driver_sql(_ALEMBIC_VERSION)
     names = sorted(entry.name for entry in files("wcache.migrations.versions").iterdir() if entry.name[:4].isdigit())
     for name in names:
@@ -76,7 +82,6 @@ def create(connection: Connection) -> None:
         for statement in migration.STATEMENTS:
             connection.exec_driver_sql(statement)
     connection.exec_driver_sql("INSERT INTO alembic_version (version_num) VALUES (?)", (SCHEMA_REVISION,))
-    give_birth(connection)
 
 
 def give_birth(connection: Connection) -> None:

@@ -66,7 +66,7 @@ def frame(value):
 
 def check(lines, signed, size, root, say):
     row = head = json.loads(next(lines))
-    seq, link, redacted, allowed = head["after_seq"], bytes.fromhex(head["chain"]), set(), set()
+    seq, link, redacted, allowed = head["after_seq"], head["chain"], set(), set()
     sizes = (1 << bit for bit in range(63, -1, -1) if seq >> bit & 1)
     tree = [(count, bytes.fromhex(node)) for count, node in zip(sizes, head["frontier"])]  # noqa: B905 RFC 6962: subtrees, left to right
     for line in lines:
@@ -77,18 +77,18 @@ def check(lines, signed, size, root, say):
             break
         if row["seq"] != seq + 1:
             say(row["seq"], f"it does not follow {seq}")
-        seq, payload, hashed = row["seq"], row["payload"], bytes.fromhex(row["payload_hash"])
+        seq, payload, hashed = row["seq"], row["payload"], row["payload_hash"]
         if payload is None:
             redacted.add(seq)
-        elif sha(b"wcache/payload/1\n", bytes.fromhex(row["salt"]), payload.encode()) != hashed:
+        elif sha(b"wcache/payload/1\n", bytes.fromhex(row["salt"]), payload.encode()).hex() != hashed:
             say(seq, "the payload is not the one that was hashed")
         elif row["type"] == "payload.redacted":
             allowed.add(json.loads(payload)["target_seq"])
         fields = [row[name] for name in ("seq", "stream", "version", "type", "schema", "event_id", "occurred_ns", "recorded_ns")]
         origin = row.get("origin", head["origin"])  # another one before a backup was restored
-        leaf = sha(b"wcache/leaf/1\n", frame(bytes.fromhex(origin)), *map(frame, fields), frame(bytes([row["late"]])), frame(hashed))
-        link, before = bytes.fromhex(row["chain"]), link
-        if sha(b"wcache/chain/1\n", before, leaf) != link:
+        leaf = sha(b"wcache/leaf/1\n", *map(frame, [bytes.fromhex(origin), *fields, bytes([row["late"]]), bytes.fromhex(hashed)]))
+        link, before = row["chain"], link
+        if sha(b"wcache/chain/1\n", bytes.fromhex(before), leaf).hex() != link:
             say(seq, "the row is not the one that was chained")
         tree.append((1, sha(b"\x00", leaf)))
         while len(tree) > 1 and tree[-1][0] == tree[-2][0]:
@@ -97,7 +97,7 @@ def check(lines, signed, size, root, say):
             found = functools.reduce(lambda right, left: sha(b"\x01", left, right), [node for _, node in tree[::-1]])
             if (signed, root) != ("wcache/ledger/" + origin, found):
                 say(seq, "the events up to here are not those that were signed")
-    if row["kind"] != "end" or row["head_seq"] != seq or next(lines, None) is not None:
+    if (row["kind"], row.get("head_seq"), row.get("events")) != ("end", seq, seq - head["after_seq"]) or next(lines, None) is not None:
         say(seq, "the export does not end as it should")
     if not head["after_seq"] < size <= seq:
         say(seq, f"{size} events were signed; here are those from {head['after_seq'] + 1} to {seq}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import click
 import pytest
 import yaml
 
@@ -79,6 +80,26 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
     ours = [line for line in (done.stdout + done.stderr).splitlines() if "wcache" in line]
     assert (done.returncode, ours) == (0, []), done.stderr
+
+
+def test_the_timer_runs_a_command_that_there_is_in_the_daemons_places() -> None:
+    from wcache.cli.main import cli
+
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / "systemd" / "wcache-checkpoint.service")
+    service, daemon = unit["Service"], _service()["Service"]
+    assert _environment(service["Environment"]).items() <= _environment(daemon["Environment"]).items()
+    assert (service["User"], service["Group"]) == (daemon["User"], daemon["Group"])
+    program, *words = shlex.split(service["ExecStart"])
+    assert program == daemon["ExecStart"].split()[0]
+    context, command = click.Context(cli), cli
+    for word in words[:2]:
+        command = command.get_command(context, word)  # type: ignore[attr-defined]
+    assert {word for word in words if word.startswith("--")} <= {name for option in command.params for name in option.opts}
+    timer = configparser.ConfigParser(interpolation=None)
+    timer.read(DEPLOY / "systemd" / "wcache-checkpoint.timer")
+    assert timer["Install"]["WantedBy"] == "timers.target"
 
 
 def test_sharing_the_unit_gives_its_directory_the_mode_of_shared_mode() -> None:

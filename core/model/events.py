@@ -450,23 +450,84 @@ class CheckpointSigned(Event, frozen=True, kw_only=True):
 
 
 class SegmentOpened(Event, frozen=True, kw_only=True):
+    """`size` events come before it: `root` and `frontier` are those of their Merkle tree (RFC 6962), `chain` is the last one's chain
+    hash, `origin` what they are chained under, another than the ledger's own where it was restored here. So a file can begin with this
+    event. `state`: stream -> version and state, of what was live.
+    """
+
     type = "segment.opened"
-    says = "a ledger segment begins; carries the live state"
-    state: dict[str, Any]
+    says = "a ledger segment begins; says what came before it, and carries the live state"
+    state: dict[str, tuple[int, str]]
+    size: int = 0
+    root: str = ""
+    frontier: tuple[str, ...] = ()
+    chain: str = ""
+    origin: str = ""
 
 
 class SegmentClosed(Event, frozen=True, kw_only=True):
+    """`root` is that of the Merkle tree (RFC 6962) of the `size` events before it."""
+
     type = "segment.closed"
     says = "a ledger segment ends"
     size: int
     root: str
+    uid: int = 0
+
+
+class DroppedSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of seqs that is gone: recorded from when to when, dropped when and by whom, and how many events of each type and attaches
+    of each decision it had. `root` is that of the Merkle tree of all events up to `last_seq`."""
+
+    first_seq: int
+    last_seq: int
+    from_ns: int
+    to_ns: int
+    at_ns: int
+    uid: int
+    keep_days: int
+    root: str
+    events: dict[str, int]
+    decisions: dict[str, int]
+
+
+class CarriedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a dropped segment whose stream still matters, as it was stored; the body of a redacted one is what the redaction kept."""
+
+    seq: int
+    stream: str
+    version: int
+    event_id: str
+    type: str
+    schema: int
+    occurred_ns: int
+    recorded_ns: int
+    late: bool
+    body: dict[str, Any]
+
+
+class SegmentDropped(Event, frozen=True, kw_only=True):
+    """`spans` are all that were ever dropped, the newest last; `versions` where streams go on that are not carried event by event."""
+
+    type = "segment.dropped"
+    says = "closed segments older than the policy were dropped; carries the events that what remains stands on"
+    spans: tuple[DroppedSpan, ...]
+    carried: tuple[CarriedEvent, ...]
+    versions: dict[str, int]
 
 
 class PayloadRedacted(Event, frozen=True, kw_only=True):
+    """`body` is what is kept of the payload, whose version is `body_schema`: numbers, ids, digests and members of closed sets. Every other
+    text is blanked.
+    """
+
     type = "payload.redacted"
-    says = "the payload of an earlier event was removed, keeping its hash"
+    says = "the payload of an earlier event was removed, keeping its hash, and what states and counts need"
     target_seq: int
     why: str
+    uid: int = 0
+    body: dict[str, Any] = {}
+    body_schema: int = 1
 
 
 def _all_events() -> dict[str, type[Event]]:

@@ -72,6 +72,10 @@ _PROOF_STRENGTH = {None: -1, Proof.UNPROVEN: 0, Proof.UNPROVABLE: 1, Proof.PROVE
 _VERIFIED = {"verify.passed": Proof.PROVED, "verify.failed": Proof.REFUTED, "verify.inconclusive": Proof.UNPROVABLE}
 
 
+ATTACH_LOOKS_AT: Mapping[str, str] = {"attach.decided": "outcome", "attach.redecided": "outcome", "map.completed": "mode"}
+"""Stored event type -> the one field that the step of an attach depends on besides its type and the view: steps can be remembered."""
+
+
 def evolve_residency(state: ResidencyState, event: ev.Event) -> ResidencyState:
     return RESIDENCY_TABLE.get((state, event.type), state)
 

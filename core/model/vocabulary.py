@@ -162,3 +162,7 @@ class OptIn(Word):
 
     HONOUR = "honour"
     IGNORE = "ignore"
+
+
+REDACTED = "[redacted]"
+"""What stands where a redaction removed a text."""

@@ -67,7 +67,7 @@ def test_the_reference_page_has_every_command_option_and_exit_code() -> None:
             assert f"| {getattr(errors, name)} |" in page
 
 
-HEAVY = ("sqlalchemy", "rich", "torch", "alembic", "safetensors", "blake3", "numpy")
+HEAVY = ("sqlalchemy", "rich", "torch", "alembic", "safetensors", "blake3", "numpy", "cryptography")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["status"], ["audit", "--help"], ["ls"]], ids=" ".join)

@@ -99,15 +99,16 @@ TestHistories = Histories.TestCase
 @settings(max_examples=25, deadline=None)
 @given(batches=st.lists(units, min_size=1, max_size=8), size=st.integers(1, 5))
 def test_projections_do_not_depend_on_how_events_were_batched(batches: list[list[list[ev.Event]]], size: int) -> None:
-    """What replay rebuilds in batches of its own is what appending left in batches of others."""
+    """What replay rebuilds in blocks of its own is what appending left in batches of others."""
     with tempfile.TemporaryDirectory(prefix="wcache-histories-") as directory, Ledger.open(Path(directory) / "ledger.sqlite") as ledger:
         ledger.append_batch([tuple(NewEvent(event=event) for event in history.legal_starts())])
         for batch in batches:
             ledger.append_batch([tuple(NewEvent(event=event) for event in unit) for unit in batch])
         import wcache.ledger.replay as module
 
-        before, module.BATCH_EVENTS = module.BATCH_EVENTS, size
+        before, module.BLOCK_EVENTS = module.BLOCK_EVENTS, size
         try:
             assert replay(ledger) == []
+            assert verify(ledger.path).ok
         finally:
-            module.BATCH_EVENTS = before
+            module.BLOCK_EVENTS = before

@@ -456,7 +456,7 @@ def test_the_statement_is_signed_and_names_ledger_weights_and_files(month: Month
 
 @pytest.mark.parametrize("beside_events", [1, 1_000_000], ids=["in a process of its own", "here"])
 def test_the_root_is_the_one_that_a_checkpoint_signs(month: Month, monkeypatch: pytest.MonkeyPatch, beside_events: int) -> None:
-    from wcache.ledger.signed import make_checkpoint as sign
+    from wcache.ledger.signed_checkpoint import make_checkpoint as sign
 
     monkeypatch.setattr("wcache.ledger.report.root.BESIDE_EVENTS", beside_events)
     found = report_of(month.path, 1 << 62, verify=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from wcache.core.model.errors import NotFound, SignatureInvalid, UsageError
+from wcache.core.model.errors import NotFound, SignatureInvalid, Unsupported, UsageError
 from wcache.ledger.signing import PublicKey, SigningKey, read_public_key
 
 # The key and the note that the documentation of Go's golang.org/x/mod/sumdb/note shows: published, so nobody's secret.
@@ -118,3 +119,12 @@ def test_a_public_key_is_a_line_or_a_file_of_it(tmp_path: Path) -> None:
     for wrong in (PUBLIC.replace("c74f", "c74e"), PUBLIC[:-4], "a+b", "a+00000000+Ag=="):
         with pytest.raises(UsageError):
             read_public_key(wrong)
+
+
+def test_without_the_package_there_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for use in (lambda: SigningKey.generate("example.com/a"), lambda: PublicKey.parse(PUBLIC)):
+        with pytest.raises(Unsupported) as caught:
+            use()
+        assert caught.value.diagnostics() == "signatures need the package cryptography; pip install 'wcache-ledger[sign]'"

@@ -198,11 +198,63 @@ def test_an_absent_ledger_is_not_found(path: Path) -> None:
         verify(path)
 
 
+def _change_much(db: sqlite3.Connection) -> None:
+    db.execute("UPDATE event SET payload = '{}' WHERE seq IN (3, 11)")
+    db.execute("UPDATE event SET version = 9 WHERE seq = 20")
+    db.execute("UPDATE event SET late = 1 WHERE seq = 30")
+    db.execute("UPDATE event SET type = 'what.ever' WHERE seq = 31")
+    db.execute("UPDATE event SET payload = NULL WHERE seq = 32")
+    db.execute("DELETE FROM event WHERE seq = 36")
+    db.execute("UPDATE event SET chain = zeroblob(32) WHERE seq = 38")
+
+
+def _change_rows(db: sqlite3.Connection) -> None:
+    db.execute("UPDATE attach SET decision = 'fallback' WHERE attach = 'a-3'")
+    db.execute("UPDATE attach SET seq = 1000 WHERE attach = 'a-4'")
+    db.execute("DELETE FROM attach WHERE attach = 'a-5'")
+    db.execute(f"INSERT INTO attach SELECT 'none', -5, {_columns(db)} FROM attach WHERE attach = 'a-6'")
+    db.execute("UPDATE stream SET version = 7 WHERE stream = 'attach/a-7'")
+    db.execute("DELETE FROM stream WHERE stream = 'attach/a-8'")
+    db.execute("INSERT INTO stream VALUES ('attach/nothing', 1, '')")
+    db.execute("UPDATE policy SET body = '{}'")
+    db.execute("UPDATE residency SET state = 'released'")
+    db.execute("INSERT INTO contradiction VALUES (9, 'k', 'w', '[]')")
+
+
+def _columns(db: sqlite3.Connection) -> str:
+    return ", ".join(row[1] for row in db.execute("PRAGMA table_info(attach)") if row[1] not in ("attach", "seq"))
+
+
+@pytest.mark.parametrize("change", [_change_much, _change_rows])
+def test_blocks_and_helpers_find_what_one_pass_finds(
+    path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[sqlite3.Connection], object]
+) -> None:
+    """Attaches that live in several blocks, rows that claim to belong to another block, and processes that each see a part."""
+    with Ledger.open(filled(path)) as ledger:
+        for number in range(20):
+            ledger.append_batch([(NewEvent(event=history.mapped(f"a-{number}")),), (NewEvent(event=history.lease_ended(f"a-{number}")),)])
+    tamper(path, change)
+    whole = verify(path)
+    assert whole.problems
+    for size in (1, 7, 30):
+        monkeypatch.setattr("wcache.ledger.replay.BLOCK_EVENTS", size)
+        assert verify(path) == whole
+    monkeypatch.setattr("wcache.ledger.verify.POOL_EVENTS", 1)
+    monkeypatch.setattr("wcache.ledger.verify.helpers", lambda: 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.executable", "/bin/false")  # helpers that end at once
+        assert verify(path) == whole
+    monkeypatch.setattr("wcache.ledger.verify.Examiner", None)  # so it is the helpers who do it
+    assert verify(path) == whole
+
+
 def test_progress_is_told_up_to_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wcache.ledger.verify.PROGRESS_EVENTS", 10)
+    monkeypatch.setattr("wcache.ledger.replay.BLOCK_EVENTS", 10)
     calls: list[tuple[int, int]] = []
     verify(filled(path), lambda done, total: calls.append((done, total)))
-    assert calls == [(10, 42), (20, 42), (30, 42), (40, 42), (42, 42)]
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert len(calls) == 5
+    assert calls[-1] == (42, 42)
 
 
 def test_verifying_does_not_change_a_byte(path: Path, tmp_path: Path) -> None:

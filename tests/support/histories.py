@@ -111,6 +111,16 @@ def event_of(name: str, *, residency: str = "r-1", attach: str = "a-1", grant: s
         "checkpoint.signed": lambda: ev.CheckpointSigned(origin="o", size=1, root="r"),
         "segment.opened": lambda: ev.SegmentOpened(state={}),
         "segment.closed": lambda: ev.SegmentClosed(size=1, root="r"),
+        "segment.dropped": lambda: ev.SegmentDropped(
+            spans=(
+                ev.DroppedSpan(
+                    first_seq=1, last_seq=1, from_ns=1, to_ns=1, at_ns=2, uid=0, keep_days=400, root="r", events={"ledger.gap": 1},
+                    decisions={},
+                ),
+            ),
+            carried=(),
+            versions={"ledger": 1},
+        ),
         "payload.redacted": lambda: ev.PayloadRedacted(target_seq=1, why="w"),
     }  # fmt: skip
     return build[name]()  # type: ignore[operator,no-any-return]

@@ -18,7 +18,7 @@ from wcache.core.model.errors import LedgerCorrupt, NotFound, UsageError
 from wcache.core.model.events import CheckpointSigned, decode_payload, stream_of
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.leaves import Progress, beginning, head_seq, roots
-from wcache.ledger.note import SignedCheckpoint, read_checkpoint, sign_checkpoint
+from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex, sign_checkpoint
 from wcache.ledger.signing import SigningKey, sync_directory
 from wcache.ledger.store import Ledger
 from wcache.ledger.stored import read_origin
@@ -88,7 +88,7 @@ def _sign(
     """The checkpoint that stands now, and the size of the one that the ledger recorded last."""
     size = head_seq(db)
     recorded = _recorded(db)
-    signed = {} if recorded is None else {recorded.size: (bytes.fromhex(recorded.root), "the ledger itself recorded")}
+    signed = {} if recorded is None else {recorded.size: (root_from_hex(recorded.root), "the ledger itself recorded")}
     begin, last = beginning(db, origin), size
     if held is not None:
         try:
@@ -109,6 +109,8 @@ def _sign(
         )
     found = roots(db, origin, {size, *signed}, path, chained=True, progress=progress)
     for old, (root, says) in signed.items():
+        if old not in found and (held is None or old != held.size):
+            continue  # recorded after the events that it is about, which were dropped
         if old not in found:
             raise UsageError(
                 f"the events up to {old} were dropped, so that checkpoint cannot be compared with the ledger any more",

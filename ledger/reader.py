@@ -1,0 +1,134 @@
+"""One snapshot of a ledger's file, read for checking: as bytes, and going on behind damaged pages."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wcache.ledger.attaches import PREFIX
+from wcache.ledger.chain import Chain
+from wcache.ledger.database import connect_reader, driver, meaning
+from wcache.ledger.problem import Problem
+from wcache.ledger.segments import Past
+from wcache.ledger.stored import EVENT_COLUMNS
+
+SKIP_ROWS = 2_000  # how far to look for the next readable row behind a damaged page
+FIRST_SEQ, LAST_SEQ = -(1 << 63), (1 << 63) - 1
+CACHE_KIB = 65_536  # whoever reads a file once from end to end, indexes included, is not the server
+OTHERS = f"(stream < '{PREFIX}' OR stream >= 'attach0')"  # '0' follows '/'
+
+_COLUMNS = f"{EVENT_COLUMNS}, salt, payload_hash, chain"
+
+
+class Reader:
+    """Rows of `event`, all from the transaction that was begun last. Text comes as bytes, whatever it is."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises as `connect_reader`."""
+        self.path = path
+        self.past = Past()
+        self._engine = connect_reader(path)
+        self.connection: Connection = self._engine.connect()
+        self.db: sqlite3.Connection = driver(self.connection)
+        self.db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def begin(self) -> tuple[int, bytes]:
+        """Sees the ledger as it is now, until the next call: newest seq and its chain hash."""
+        self.connection.rollback()
+        self.connection.begin()
+        row = self.db.execute("SELECT seq, chain FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+        return (row[0], bytes(row[1] or b"")) if row is not None else (0, b"")
+
+    def size(self) -> tuple[int, int]:
+        """Number of events and the greatest seq; (0, 0) where not even that can be read."""
+        try:
+            count, last = self.db.execute("SELECT count(*), coalesce(max(seq), 0) FROM event").fetchone()
+        except sqlite3.Error:
+            return 0, 0
+        return count, last
+
+    @contextmanager
+    def as_bytes(self) -> Iterator[None]:
+        self.db.text_factory = bytes
+        try:
+            yield
+        finally:
+            self.db.text_factory = str
+
+    def integrity(self, table: str | None = None) -> list[Problem]:
+        """SQLite's own findings about a table and its indexes, or the whole file."""
+        try:
+            lines = [str(row[0]) for row in self.db.execute(f"PRAGMA integrity_check{f'({table})' if table else ''}")]
+        except sqlite3.Error as error:
+            lines = [meaning(error, self.path).what]
+        return [Problem(None, "file", line.replace("\n", " ")) for line in lines if line != "ok"]
+
+    def before(self, seq: int, chain: Chain) -> tuple[int, bytes | None, int]:
+        """Seq, chain hash and `recorded_ns` of what is before `seq`; the hash is None where that cannot be read."""
+        try:
+            sql = "SELECT seq, chain, recorded_ns FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
+            row = self.db.execute(sql, (seq,)).fetchone()
+        except sqlite3.Error:
+            return seq - 1, None, 0
+        if row is None:
+            return self.past.last_seq, self.past.last_chain or chain.genesis, 0
+        return row[0], row[1], row[2]
+
+    def rows(self, first_seq: int, last_seq: int, problems: list[Problem], where: str = "1") -> Iterator[tuple[Any, ...]]:
+        """Rows in [first_seq, last_seq] in seq order: EVENT_COLUMNS, salt, payload_hash, chain. What cannot be read is a problem."""
+        plan = "" if where != "1" else "NOT INDEXED"
+        following = first_seq
+        while True:
+            sql = f"SELECT {_COLUMNS} FROM event {plan} WHERE seq BETWEEN ? AND ? AND {where} ORDER BY seq"  # noqa: S608
+            try:
+                for row in self.db.execute(sql, (following, last_seq)):
+                    if row[0] < following:  # a damaged page that counts more cells than it has: it would never end
+                        raise sqlite3.DatabaseError("rows out of order")
+                    yield row
+                    following = row[0] + 1
+                return
+            except sqlite3.Error as error:
+                why = meaning(error, self.path).what
+            if not plan:  # perhaps only the index is damaged
+                plan = "NOT INDEXED"
+                continue
+            row, seq = self._behind(following, last_seq, why, problems)
+            following = seq + 1
+            if row is None:
+                return
+            if where == "1" or self._is_among(row[0], where):
+                yield row
+
+    def _behind(self, first: int, last_seq: int, why: str, problems: list[Problem]) -> tuple[tuple[Any, ...] | None, int]:
+        """The next row that can be read, and its seq."""
+        readable = (row for row in map(self._row_at, range(first, min(first + SKIP_ROWS, last_seq + 1))) if row is not None)
+        row = next(readable, None)
+        until = "the end" if row is None else f"seq {row[0] - 1}"
+        if row is None or row[0] > first:
+            problems.append(Problem(first, "file", f"rows from seq {first} to {until} cannot be read: {why}"))
+        return row, first if row is None else row[0]
+
+    def _row_at(self, seq: int) -> tuple[Any, ...] | None:
+        try:
+            row: tuple[Any, ...] | None = self.db.execute(f"SELECT {_COLUMNS} FROM event WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
+        except sqlite3.Error:
+            return None
+        return row if row is not None and row[0] == seq else None
+
+    def _is_among(self, seq: int, where: str) -> bool:
+        return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {where}", (seq,)).fetchone() is not None  # noqa: S608
+
+    def stream(self, name: str) -> list[tuple[Any, ...]]:
+        """EVENT_COLUMNS of one stream in seq order, as bytes: what was carried of it and what is there, redacted ones as they were kept."""
+        sql = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream = ? ORDER BY seq"  # noqa: S608
+        with self.as_bytes():
+            rows = self.db.execute(sql, (name,)).fetchall()
+        return [*self.past.carried.get(name, ()), *(self.past.kept(row) for row in rows)]
