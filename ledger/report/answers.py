@@ -188,8 +188,14 @@ def retention(report: Report) -> str:
     days = max(0, report.made_ns - head.first_ns) // (86400 * 1_000_000_000)
     began = f"was recorded on {minute(head.first_ns)} (seq {head.first_seq})"
     lines = [f"The oldest event that is kept {began}, {several(days, 'day')} before this report."]
-    if head.first_seq > 1:
-        lines.append(f"Events 1 to {head.first_seq - 1:,} were dropped with their segments; their roots are kept.")
+    for span_ in head.dropped:
+        when = f"{minute(span_.from_ns)} to {minute(span_.to_ns)}"
+        lines.append(
+            f"Events {span_.first_seq:,} to {span_.last_seq:,} ({when}) were dropped by policy ({span_.keep_days} days) on "
+            f"{minute(span_.at_ns)[:10]} by uid {span_.uid}; their root is kept, and of them only what still lived was carried on."
+        )
+    restored = "It was restored from a backup before seq {:,}: what the original recorded after that backup is not in it."
+    lines += [restored.format(seq) for seq in head.restored]
     if period.since_ns is not None and period.since_ns < head.first_ns:
         uncovered_s = (min(head.first_ns, period.until_ns) - period.since_ns) / 1e9
         lines.append(f"The first {span(uncovered_s)} of the period lie before it: about them this ledger says nothing.")
@@ -225,6 +231,10 @@ def not_shown(report: Report) -> tuple[str, ...]:
         "Events that were cut off at the end, or a ledger that was written anew by the daemon's own user, unless its root agrees with a "
         "signed checkpoint that lies elsewhere."
     )
+    if report.head.dropped:
+        found.append("What was dropped by policy, beyond what still lived and the counts that are kept of it. Totals are of what is there.")
+    if report.head.restored:
+        found.append("What the original of this restored ledger recorded after its backup.")
     if report.listing("gap").total:
         found.append("What happened in the gaps listed here, beyond what was merged from the journal.")
     found.append("Other ledgers. This is the record of one daemon's ledger; another host has its own.")

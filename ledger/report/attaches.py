@@ -131,9 +131,7 @@ class Attaches:
         mapped, and one that has a copy keeps that."""
         found: dict[str, Row] = {attach: {"since": None, "had": "never", "pid": None} for attach in attaches}
         wanted = (AttachDecided.type, MapCompleted.type, LeaseEnded.type)
-        sql = f"SELECT seq FROM event WHERE type IN {wanted} AND late = 0 AND stream IN"  # noqa: S608
-        seqs = [seq for (seq,) in select_in(self.source.db, sql, [f"attach/{attach}" for attach in attaches])]
-        for about, event in self.source.events(seqs):
+        for about, event in self.source.of_streams([f"attach/{attach}" for attach in attaches], wanted):
             if isinstance(event, AttachDecided):
                 found[event.attach]["pid"] = event.engine.pid or event.peer.pid
             elif isinstance(event, MapCompleted):

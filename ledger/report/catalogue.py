@@ -220,7 +220,7 @@ LISTINGS: dict[str, About] = {
     "redaction": About(
         "Redactions",
         "Events whose payload was removed afterwards; their hashes are still in the chain.",
-        ("seq", "time", "target_seq", "why"),
+        ("seq", "time", "target_seq", "uid", "why"),
         "Nothing was redacted.",
     ),
     "checkpoint": About(

@@ -73,6 +73,8 @@ def _head(source: Source) -> Head:
         first_seq=ends[0]["seq"] if ends else 0,
         first_ns=ends[0]["recorded_ns"] if ends else None,
         last_ns=ends[-1]["recorded_ns"] if ends else None,
+        dropped=source.history.spans,
+        restored=tuple(seq for seq, _ in source.history.origins),
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from wcache.core.model.events import DroppedSpan
+
 Row = dict[str, Any]
 
 
@@ -23,6 +25,7 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Which ledger, in which state: `size` events, `root` over their leaves (RFC 6962, hex), `chain` the newest event's link.
 
+    `dropped` are the spans that retention took, `restored` the seqs from which on the ledger goes on as a backup did.
     `root` is empty where damage forbids to compute it. `first_ns` and `last_ns` are when the first and the newest event were recorded;
     `first_seq` is above 1 where older segments were dropped.
     """
@@ -35,6 +38,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     first_ns: int | None
     last_ns: int | None
     root: str = ""
+    dropped: tuple[DroppedSpan, ...] = ()
+    restored: tuple[int, ...] = ()
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):

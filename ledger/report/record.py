@@ -18,10 +18,9 @@ from wcache.ledger.report.source import Source
 ODD_NS = 1_000_000_000
 """Clocks that differ by less are no anomaly; the same second as in `ledger.verify`."""
 
-_OF_SEGMENTS = tuple(cls for name, cls in ev.EVENT_TYPES.items() if name.startswith("segment."))
 CHANGES: tuple[type[ev.Event], ...] = (
     ev.DaemonStarted, ev.DaemonStopped, ev.LoadCompleted, ev.ReleaseRequested, ev.ReleaseCompleted, ev.ResidencyReadopted, ev.TrustGranted,
-    ev.TrustRevoked, ev.CheckpointSigned, ev.PayloadRedacted, *_OF_SEGMENTS,
+    ev.TrustRevoked, ev.CheckpointSigned, ev.PayloadRedacted, ev.SegmentOpened, ev.SegmentClosed, ev.SegmentDropped,
 )  # fmt: skip
 INCIDENTS: tuple[type[ev.Event], ...] = (
     ev.DaemonLost, ev.LoadFailed, ev.MapFailed, ev.FallbackFailed, ev.MutationDetected, ev.ResidencyLost, ev.VerifyFailed, ev.PeerRefused,
@@ -72,7 +71,6 @@ class Record:
         self._clock.append({**row, "back_s": back_ns / 1e9, "text": text})
 
     def listings(self, attaches: Attaches) -> list[Listing]:
-        checkpoints = (ev.CheckpointSigned.type, ev.SegmentClosed.type)
         return [
             self._events("change", CHANGES),
             self._events("incident", INCIDENTS),
@@ -80,8 +78,8 @@ class Record:
             self._grants(attaches),
             self._of("gap", (ev.LedgerGap.type,), _gap),
             self._cut("clock", self._clock),
-            self._of("redaction", (ev.PayloadRedacted.type,), lambda event: {"target_seq": event.target_seq, "why": event.why}),  # type: ignore[attr-defined]
-            self._of("checkpoint", checkpoints, lambda event: {"size": event.size, "root": event.root}),  # type: ignore[attr-defined]
+            self._of("redaction", (ev.PayloadRedacted.type,), _redaction),
+            self._of("checkpoint", (ev.CheckpointSigned.type, ev.SegmentClosed.type), _checkpoint),
         ]
 
     def gaps(self) -> tuple[int, int]:
@@ -127,19 +125,21 @@ class Record:
         used: dict[str | None, int] = {}
         for name in attaches.grants_of(trusted):
             used[name] = used.get(name, 0) + 1
-        sql = (
-            "SELECT trust.seq, state, body, event.occurred_ns AS revoked_ns FROM trust LEFT JOIN event ON event.seq = revoked_seq"
-            " ORDER BY trust.seq"
-        )
+        known = self.source.rows("SELECT seq, state, body, revoked_seq FROM trust ORDER BY seq")
+        revoked = {
+            about["seq"]: about["occurred_ns"]
+            for about, _ in self.source.events([row["revoked_seq"] for row in known if row["revoked_seq"]])
+        }
         rows = []
-        for row in self.source.rows(sql):
+        for row in known:
             grant = msgspec.json.decode(row["body"], type=Grant)
-            ends = [moment for moment in (grant.expires_ns, row["revoked_ns"]) if moment is not None]
+            revoked_ns = revoked.get(row["revoked_seq"])
+            ends = [moment for moment in (grant.expires_ns, revoked_ns) if moment is not None]
             ended_ns = min(ends, default=None)
             if grant.granted_ns >= period.until_ns or (ended_ns is not None and period.since_ns is not None and ended_ns < period.since_ns):
                 continue
             over = ended_ns is not None and ended_ns < period.until_ns
-            state = "active" if not over else "revoked" if ended_ns == row["revoked_ns"] else "expired"
+            state = "active" if not over else "revoked" if ended_ns == revoked_ns else "expired"
             about = grant.prefix or grant.residency or grant.instance or ", ".join(grant.spellings)
             rows.append({
                 "seq": row["seq"], "time": utc(grant.granted_ns), "grant": grant.grant, "scope": grant.scope.value, "about": about,
@@ -157,6 +157,8 @@ def _uid(event: ev.Event) -> int | None:
         return event.grant.operator_uid
     if isinstance(event, ev.TrustRevoked):
         return event.operator_uid
+    if isinstance(event, (ev.SegmentClosed, ev.PayloadRedacted)):
+        return event.uid
     return event.peer.uid if isinstance(event, ev.PeerRefused) else None
 
 
@@ -164,3 +166,11 @@ def _gap(event: ev.Event) -> Row:
     if not isinstance(event, ev.LedgerGap):
         return {}
     return {"time": utc(event.from_ns), "ended": utc(event.to_ns), "merged": event.merged, "lost": event.lost, "why": event.why}
+
+
+def _redaction(event: ev.Event) -> Row:
+    return {"target_seq": event.target_seq, "uid": event.uid, "why": event.why} if isinstance(event, ev.PayloadRedacted) else {}
+
+
+def _checkpoint(event: ev.Event) -> Row:
+    return {"size": event.size, "root": event.root} if isinstance(event, (ev.CheckpointSigned, ev.SegmentClosed)) else {}

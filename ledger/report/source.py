@@ -8,12 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.events import Event, decode_payload
 from wcache.ledger.audit import WEAK_TIERS
 from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.projection import select_in
+from wcache.ledger.projection import MAX_IN, select_in
 from wcache.ledger.report.model import Period, Row
-from wcache.ledger.stored import read_origin
+from wcache.ledger.segments import History, carried_event, read_history, whole_history
+from wcache.ledger.stored import StoredEvent, read_origin
 from wcache.ledger.upgrade import require_current
 
 IS_WRONG = "(proof = 'refuted' OR (asked_digest IS NOT NULL AND served_digest IS NOT NULL AND asked_digest <> served_digest))"
@@ -33,6 +35,9 @@ class Source:
                 require_current(self._connection, path)  # begins the transaction that all else is read in
                 self.db: sqlite3.Connection = driver(self._connection)
                 self.origin = read_origin(self._connection, path)
+                self.history = _history(self.db, self.origin)
+                self._bodies = self.history.bodies()
+                self._carried = {item.seq: item for item in self.history.carried}
                 self.size = self.one("SELECT max(seq) FROM event")
         except BaseException:
             self._engine.dispose()
@@ -65,10 +70,39 @@ class Source:
         return ("decided_ns < ?", (until_ns,)) if since_ns is None else ("decided_ns >= ? AND decided_ns < ?", (since_ns, until_ns))
 
     def events(self, seqs: Sequence[int]) -> Iterator[tuple[Row, Event | None]]:
-        """Events by seq: `seq`, `type`, `occurred_ns`, `recorded_ns`, `late`, and what they say; None where that was redacted."""
+        """Events by seq: `seq`, `type`, `occurred_ns`, `recorded_ns`, `late`, and what they say, or what was kept of it where it was
+        redacted; None where nothing was. Those of dropped segments only where they were carried on."""
         sql = "SELECT seq, type, schema, occurred_ns, recorded_ns, late, payload FROM event WHERE seq IN"
         with translated(self.path):
             found = sorted(select_in(self.db, sql, seqs))  # type: ignore[arg-type]  # keys of any kind that the driver takes
+        for seq in sorted(set(seqs) & self._carried.keys()):
+            yield self._told(carried_event(self._carried[seq]))
         for seq, kind, schema, occurred_ns, recorded_ns, late, payload in found:
             about = {"seq": seq, "type": kind, "occurred_ns": occurred_ns, "recorded_ns": recorded_ns, "late": bool(late)}
+            if payload is None:
+                schema, payload = self._bodies.get(seq, (schema, None))
             yield about, None if payload is None else decode_payload(kind, schema, payload)
+
+    def of_streams(self, streams: Sequence[str], types: Sequence[str]) -> Iterator[tuple[Row, Event | None]]:
+        """As `events`, those of these types on these streams that were not late."""
+        marks = ",".join("?" * len(types))
+        wanted = set(streams)
+        seqs = [item.seq for item in self.history.carried if item.stream in wanted and item.type in types and not item.late]
+        for start in range(0, len(streams), MAX_IN):
+            part = streams[start : start + MAX_IN]
+            sql = f"SELECT seq FROM event WHERE type IN ({marks}) AND late = 0 AND stream IN ({','.join('?' * len(part))})"  # noqa: S608
+            seqs += [seq for (seq,) in self.tuples(sql, (*types, *part))]
+        yield from self.events(seqs)
+
+    @staticmethod
+    def _told(item: StoredEvent) -> tuple[Row, Event]:
+        about = {"seq": item.seq, "type": item.type, "occurred_ns": item.occurred_ns, "recorded_ns": item.recorded_ns, "late": item.late}
+        return about, item.event
+
+
+def _history(db: sqlite3.Connection, origin: str) -> History:
+    """A ledger whose own account of itself is damaged is read as it lies; verification says what is wrong with it."""
+    try:
+        return read_history(db, origin)
+    except LedgerCorrupt:
+        return whole_history(origin)

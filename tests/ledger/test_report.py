@@ -20,6 +20,7 @@ from support.commands import Cli, in_process
 from support.corpus import make_checkpoint
 from support.month import END, FIRST, IDLE_BYTES, MAPPED_BYTES, OPERATOR, Month
 from support.past import Past
+from support.segments import LATER_NS, three_segments
 
 from wcache.core.model import events as ev
 from wcache.core.model.vocabulary import Mode, Outcome, Reason
@@ -33,6 +34,8 @@ from wcache.ledger.report.lines import objects
 from wcache.ledger.report.model import Period, Report
 from wcache.ledger.report.text import render_text
 from wcache.ledger.report.words import percent, span
+from wcache.ledger.restore import restore
+from wcache.ledger.retention import drop_segments
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger
 
@@ -285,6 +288,33 @@ def test_a_redacted_event_keeps_its_place_and_the_redaction_is_told(past: Past) 
     assert [(row["seq"], row["text"]) for row in found.listing("incident").rows] == [(1, "What this event said was redacted.")]
     assert [(row["target_seq"], row["why"]) for row in found.listing("redaction").rows] == [(1, "it named somebody")]
     assert "1 payload was redacted, each on record." in said(found) and "secret" not in render_html(found)
+
+
+def test_what_was_dropped_is_told_and_what_was_carried_on_is_still_there(tmp_path: Path) -> None:
+    """A refuted hit of a dropped segment denies for ever, and is reported for ever."""
+    path = three_segments(tmp_path / "ledger.sqlite")
+    with freeze_time("2042-01-01T00:00:00Z"):
+        before = report_of(path, 1 << 62)
+        drop_segments(path, now_ns=LATER_NS)
+        after = report_of(path, 1 << 62)
+        text = said(after)
+    assert before.verification.ok and after.verification.ok and after.head.first_seq > 1 == before.head.first_seq
+    assert "were dropped by policy (400 days)" in text and "only what still lived was carried on" in text
+    assert [row["seq"] for row in after.listing("wrong_hit").rows] == [row["seq"] for row in before.listing("wrong_hit").rows]
+    assert [row["had"] for row in after.listing("wrong_hit").rows] == [row["had"] for row in before.listing("wrong_hit").rows] == ["ended"]
+    assert before.head.root and after.head.root and "What was dropped by policy, beyond what still lived" in text
+    assert "segment.dropped" in {row["event"] for row in after.listing("change").rows}
+    assert [row["residency"] for row in after.listing("resident").rows] == ["r-1"]
+    assert render_html(after)
+
+
+def test_a_restored_ledger_says_from_where_on_it_is_one(past: Past, tmp_path: Path) -> None:
+    missed(past, 1)
+    past.ledger.close()
+    restore(past.ledger.path, tmp_path / "restored.sqlite")
+    found = report_of(tmp_path / "restored.sqlite", 1 << 62)
+    assert found.verification.ok, found.verification.problems
+    assert "It was restored from a backup before seq" in said(found) and found.head.root
 
 
 def test_a_ledger_with_a_hole_still_gives_a_report(past: Past) -> None:
