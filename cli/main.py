@@ -31,6 +31,7 @@ COMMANDS = {
     "drill": ("wcache.cli.drill:drill", "Start a server with, without and against the cache, and judge it."),
     "trust": ("wcache.cli.trust:trust", "Grant, revoke or list an operator's trust."),
     "audit": ("wcache.cli.audit:audit", "Ask the ledger what happened, and prove it."),
+    "report": ("wcache.cli.report:report", "Report a period of the ledger, for people and for tools."),
     "ledger": ("wcache.cli.ledger:ledger", "Upgrade, verify, back up, sign, export or shorten the ledger."),
     "doctor": ("wcache.cli.doctor:doctor", "Check this machine for what wcache needs."),
 }

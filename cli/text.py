@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from wcache.core.text import csv_cell as csv_cell
+from wcache.core.text import size as size
+
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def escape(text: str) -> str:
     """Control characters, bidirectional overrides and lone surrogates as visible escapes: a path may not steer a terminal."""
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
-
-
-def csv_cell(text: str) -> str:
-    """A cell that a spreadsheet does not take for a formula (OWASP, CSV injection). Numbers must not come here."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i)?B?", re.IGNORECASE)
@@ -29,18 +26,6 @@ def parse_size(text: str) -> int:
         raise ValueError(f"{text!r} is no size: give bytes, or a number with KiB, MiB, GiB or TiB")
     power = "KMGT".index(found[2][0].upper()) + 1 if found[2] else 0
     return int(float(found[1]) * 1024**power)
-
-
-def size(amount_bytes: int | None) -> str:
-    """Binary units, three digits: 269 MiB."""
-    if amount_bytes is None:
-        return ""
-    value, unit = float(amount_bytes), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"
 
 
 def duration(seconds: float) -> str:

@@ -221,6 +221,22 @@ def render_views() -> str:
     return "\n".join(lines)
 
 
+def render_report() -> str:
+    from wcache.ledger.report.catalogue import COLUMNS, LISTINGS
+
+    lines = [NOTE, "# Lists of a report\n"]
+    lines.append(
+        "`wcache report --format jsonl` writes one object a line. Its `kind` is one of the lists below, with the columns that are named\n"
+        "there and perhaps more, or `report` (ledger, period, verification, totals; the first line), `answer`, `decisions` (counts of a\n"
+        "span of time), `not_shown`, `end` (the last line: how many came before). `--format csv` writes one file a list, with just these\n"
+        "columns. Times are RFC 3339 in UTC, sizes bytes, digests lower-case hex; what is not known is null, or an empty cell.\n"
+    )
+    for name, about in LISTINGS.items():
+        rows = ((f"`{column}`", COLUMNS[column].says) for column in about.columns)
+        lines.append(f"## {name}\n\n{about.title}. {about.says}\n\n{table(('column', 'says'), rows)}")
+    return "\n".join(lines)
+
+
 def render_metrics() -> str:
     from wcache.daemon.metrics import METRICS
 
@@ -265,6 +281,7 @@ PAGES = {
     "verify.md": render_verify,
     "metrics.md": render_metrics,
     "views.md": render_views,
+    "report.md": render_report,
     "cli.md": render_cli,
 }
 

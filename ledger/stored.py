@@ -31,7 +31,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     event: Event
     event_id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
     expected_version: int | None = None
-    occurred_ns: int = msgspec.field(default_factory=time.time_ns)
+    occurred_ns: int = msgspec.field(default_factory=lambda: time.time_ns())  # looked up when it is called: a test may hold the clock
 
 
 Unit = tuple[NewEvent, ...]

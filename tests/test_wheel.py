@@ -72,6 +72,7 @@ def test_the_wheel_holds_every_module_migration_and_type_marker_and_nothing_else
             if "__pycache__" not in path.parts:
                 assert f"wcache/{path.relative_to(ROOT)}" in names
     assert any(name.startswith("wcache/migrations/versions/0001") for name in names)
+    assert {f"wcache/ledger/report/page.{kind}" for kind in ("html.jinja", "css", "js")} <= names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"wcache", "wcache_ledger"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -111,7 +111,7 @@ def _key(path: str | Path) -> EllipticCurvePublicKey:
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
         from cryptography.x509 import load_pem_x509_certificate
     except ImportError:
-        remedy = "pip install 'wcache-ledger[oms]'"
+        remedy = "pip install 'wcache-ledger[sign]'"
         raise EvidenceUnavailable("verifying signatures needs the package cryptography", where=str(path), remedy=remedy) from None
     raw = _read(path)
     try:
