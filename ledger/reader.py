@@ -99,7 +99,7 @@ class Reader:
             rows = self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'event' ORDER BY name").fetchall()
         except sqlite3.Error:
             return []  # `quick_check` says why
-        return [name for (name,) in rows if name.isidentifier()]
+        return [name for (name,) in rows if isinstance(name, str) and name.isidentifier()]
 
     def indexed(self, index: int) -> int | None:
         """The entries of one index of `event`, added up as `added_up` adds up the rows; None where they are out of order, or of a type that
