@@ -131,6 +131,8 @@ def add_up_index(reader: Reader, index: int) -> Found:
         total = reader.indexed(index)
     except sqlite3.Error as error:
         return Found(problems=[Problem(None, "file", f"an index of the events cannot be read: {meaning(error, reader.path).what}")])
+    if total is None:
+        return Found(problems=[Problem(None, "file", "an index of the events is out of order, or holds what is no key")])
     return Found(indexed=(total, 0) if index == 0 else (0, total))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ CACHE_KIB = 65_536  # whoever reads a file once from end to end, indexes include
 OTHERS = f"(stream < '{PREFIX}' OR stream >= 'attach0')"  # '0' follows '/'
 
 SUM_MASK = (1 << 63) - 1
+FETCH_ROWS = 2_000
+_INDEXES = (
+    ("sqlite_autoindex_event_1", "event_id", "typeof(event_id) <> 'text'"),
+    ("sqlite_autoindex_event_2", "stream, version", "typeof(stream) <> 'text' OR typeof(version) <> 'integer'"),
+)
 
 _COLUMNS = f"{EVENT_COLUMNS}, salt, payload_hash, chain"
 
@@ -98,13 +104,24 @@ class Reader:
             return []  # `quick_check` says why
         return [name for (name,) in rows if isinstance(name, str) and name.isidentifier()]
 
-    def indexed(self, index: int) -> int:
-        """The entries of one index of `event`, added up as `added_up` adds up the rows. Raises sqlite3.Error."""
-        columns = ("event_id", "stream, version")[index]
+    def indexed(self, index: int) -> int | None:
+        """The entries of one index of `event`, added up as `added_up` adds up the rows; None where they are out of order, or of a type that
+        no lookup would find. Raises sqlite3.Error."""
+        name, columns, types = _INDEXES[index]
+        # Every column is in the index, so the table is not looked at.
+        place = f"FROM event INDEXED BY {name}"
+        if self.db.execute(f"SELECT count(*) {place} WHERE {types}").fetchone()[0]:
+            return None
+        total, before = 0, ()
         with self.as_bytes():
-            # Every column is in the index, so the table is not looked at.
-            rows = self.db.execute(f"SELECT seq, {columns} FROM event INDEXED BY sqlite_autoindex_event_{index + 1}")  # noqa: S608
-            return sum(map(hash, rows)) & SUM_MASK
+            found = self.db.execute(f"SELECT seq, {columns} {place}")
+            while rows := found.fetchmany(FETCH_ROWS):
+                keys = [row[1:] for row in rows]
+                if not all(map(lt, [before, *keys], keys)):
+                    return None
+                before = keys[-1]
+                total += sum(map(hash, rows))
+        return total & SUM_MASK
 
     def before(self, seq: int, chain: Chain) -> tuple[int, bytes | None, int]:
         """Seq, chain hash and `recorded_ns` of what is before `seq`; the hash is None where that cannot be read."""
