@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 
 from wcache.core.model.events import AttachDecided, LeaseEnded, LeaseGranted, MapCompleted
 from wcache.core.model.vocabulary import BELOW_PINNED, Mode, Outcome, Proof
@@ -97,19 +96,9 @@ def _unknown(audit: Audit, window: Window | None, wrong: Sequence[dict[str, Any]
     for start in range(0, len(spellings), _STREAMS_MAX):
         part = spellings[start : start + _STREAMS_MAX]
         open_proofs = _A.proof.in_([Proof.UNPROVEN.value, Proof.UNPROVABLE.value])
-        statement = sa.select(schema.attach).where(
-            _A.decision == Outcome.HIT.value, _A.checkpoint.in_(part), _A.tier.in_(tiers), open_proofs, *_within(window)
-        )
-        found += [row for row in audit.rows(statement) if (row["checkpoint"], row["served_digest"]) in names]
+        where = (_A.decision == Outcome.HIT.value, _A.checkpoint.in_(part), _A.tier.in_(tiers), open_proofs)
+        found += [row for row in audit.attaches(window, *where) if (row["checkpoint"], row["served_digest"]) in names]
     return found
-
-
-def _within(window: Window | None) -> Iterator[sa.ColumnElement[bool]]:
-    """The span of time of a window: whoever had the weights counts, in whatever launch."""
-    if window is not None and window.since_ns is not None:
-        yield _A.decided_ns >= window.since_ns
-    if window is not None and window.until_ns is not None:
-        yield _A.decided_ns < window.until_ns
 
 
 def _told(audit: Audit, attaches: Sequence[str]) -> dict[str, dict[str, Any]]:
