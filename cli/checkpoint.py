@@ -45,7 +45,7 @@ With --signature and --key the files must be those that somebody signed (OpenSSF
 @click.option("--record/--no-record", default=True, help="Write it to the ledger, so that later attaches may rest on it (the default).")
 def fingerprint(checkpoint: str, tier: str, revision: str | None, signature: str | None, key: str | None, record: bool) -> None:
     from wcache.ledger.evidence import record_fingerprint, take_fingerprint
-    from wcache.ledger.signed import hash_signed
+    from wcache.ledger.model_signature import hash_signed
     from wcache.ledger.store import Ledger
 
     if (signature is None) != (key is None) or (signature is not None and tier != Tier.CONTENT):

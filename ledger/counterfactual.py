@@ -76,7 +76,7 @@ def situation_at(audit: Audit, item: AuditEvent) -> Situation:
     request = Request(
         asked=event.asked, kind=event.kind, device=event.device, dtype=event.asked_dtype,
         mode=Mode.COPY if event.mode is Mode.COPY else None, obstacle=event.reason if event.reason not in DECIDED else None,
-        obstacle_detail=event.detail,
+        obstacle_detail=event.detail, lock=event.lock,
     )  # fmt: skip
     residencies = tuple(_residencies(audit, item))
     if event.kind is Kind.PROCESSED and event.reason is not Reason.CONFIG_MISMATCH:  # then it was theirs

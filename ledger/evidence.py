@@ -27,6 +27,7 @@ from wcache.core.model.events import Event, FingerprintRecorded
 from wcache.core.model.evidence import Coverage, Fingerprint, Grant
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import Tier, TrustScope
+from wcache.ledger.immutable import store_granted as store_granted
 from wcache.ledger.knowledge import Knowledge
 from wcache.ledger.store import Ledger, NewEvent
 
@@ -39,17 +40,6 @@ Progress = Callable[[int, int], None]
 TRUSTED_ALGORITHM = "wcache-grant-1"
 FRESH_WAIT_MAX_S = 3.0  # longer needs a file from the future: no wait would help
 _KNOWN_TRIED = 4  # places are hashed again and again over the years: only the newest can still be unchanged
-
-
-def store_granted(grants: Iterable[Grant], root: str, now_ns: int) -> bool:
-    """Whether a grant in force says that nothing below its prefix ever changes, and `root` lies there."""
-    return any(
-        grant.scope is TrustScope.STORE
-        and grant.prefix is not None
-        and not grant.expired(now_ns)
-        and (root == grant.prefix or root.startswith(grant.prefix.rstrip("/") + "/"))
-        for grant in grants
-    )
 
 
 def spellings_of(typed: str, resolved: ResolvedRoot) -> tuple[str, ...]:

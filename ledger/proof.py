@@ -16,7 +16,7 @@ from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.events import AttachDecided, Event, LoadCompleted, VerifyFailed, VerifyInconclusive, VerifyPassed
 from wcache.core.model.evidence import Fingerprint, Grant, Location
 from wcache.core.model.vocabulary import Kind, Lineage, Proof, Tier
-from wcache.ledger.evidence import store_granted
+from wcache.ledger.immutable import store_granted
 from wcache.ledger.knowledge import Knowledge
 
 # A change right after the evidence may leave ctime as it was: the kernel stamps with its tick (10 ms at most), file systems of whole

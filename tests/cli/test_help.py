@@ -20,7 +20,7 @@ LEAVES = [(path, command) for path, command, _ in COMMANDS_FOUND if not isinstan
 CONTRACT = """
 daemon start | daemon stop | daemon status | status | load | ls | release | fingerprint | check | trust grant | trust revoke | trust ls
 | audit summary | audit attaches | audit launch | audit fallbacks | audit hits | audit wrong-hits | audit trust | audit timeline | audit at
-| audit explain | audit prove | ledger upgrade | ledger verify | ledger backup | doctor | exec | view
+| audit explain | audit prove | lock | ledger upgrade | ledger verify | ledger backup | doctor | exec | view
 """
 
 

@@ -29,7 +29,7 @@ def test_what_was_loaded_once_is_known_in_other_inodes_without_a_read(daemon: Da
     shard.write_bytes(flip(shard.read_bytes(), shard.stat().st_size - 1))
     for folder in (path, copy, twin):
         mounts.enable_verity(folder / "model.safetensors")
-    loaded = daemon.load(path)
+    loaded = daemon.load(path).residency
     channel = daemon.connect()
     for number, (deployed, same) in enumerate(((copy, True), (twin, False))):
         path.rename(verity / f"old-{number}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from freezegun import freeze_time
 from hypothesis import given
@@ -13,7 +14,7 @@ from wcache.core.model.config import normalise_config
 from wcache.core.model.decide import Decision, Request, ResidencyView, decide
 from wcache.core.model.errors import EvidenceUnavailable
 from wcache.core.model.events import Identity
-from wcache.core.model.evidence import Contradiction, Coverage, Fingerprint, Grant
+from wcache.core.model.evidence import Contradiction, Coverage, Fingerprint, Grant, Lock
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import SCALE, Kind, Lineage, Mode, OptIn, Outcome, Reason, ResidencyState, Tier, TrustScope
 
@@ -384,3 +385,30 @@ def test_more_agreement_never_turns_a_hit_into_a_miss(policy: Policy, seed: obje
     strong = [*weak, evidence(Tier.SAMPLED, "s"), evidence(Tier.CONTENT, GOOD)]
     if decide([residency()], weak, ask(), policy, 0).outcome is Outcome.HIT:
         assert decide([residency()], strong, ask(), policy, 0).outcome is Outcome.HIT
+
+
+LOCK = Lock(path="/etc/wcache.lock", digest="ee" * 32, weights=(GOOD,))
+
+
+@pytest.mark.parametrize("tier", [*SCALE, Tier.TRUSTED])
+def test_a_lock_forbids_whatever_the_evidence_says_and_allows_nothing_by_itself(tier: Tier) -> None:
+    other = msgspec.structs.replace(LOCK, weights=(OTHER,))
+    item = evidence(tier, SAME.get(tier, GOOD))
+    policy = Policy(accept="header")
+    denied = decide([residency()], [item], ask(lock=other), policy, 0)
+    assert outcome(denied) == (Outcome.FALLBACK, Reason.CONTENT_MISMATCH) and "/etc/wcache.lock" in denied.detail
+    assert outcome(decide([residency()], [], ask(lock=LOCK), policy, 0)) == (Outcome.FALLBACK, Reason.EVIDENCE_INSUFFICIENT)
+    if tier in SCALE:
+        assert decide([residency()], [item], ask(lock=LOCK), policy, 0).outcome is Outcome.HIT
+        both = [residency(residency="r-2", weights_digest=OTHER), residency()]
+        assert decide(both, [evidence(Tier.HEADER, "h")], ask(lock=LOCK), policy, 0).residency == "r-1"
+
+
+def test_a_policy_that_says_nothing_of_what_came_later_keeps_its_digest() -> None:
+    """Ledgers name policies by digest, and keep them by it."""
+    plain = Policy()
+    assert plain.digest() == "ecbf1c02a252e835d08fab320a8a85fd", "as before there were verify_behind and locks"
+    read = msgspec.json.decode(msgspec.json.encode(plain), type=Policy)
+    assert read == plain and read.verifies_behind and read.lock is msgspec.UNSET
+    off = Policy(verify_behind="off")
+    assert off.digest() != plain.digest() and not off.verifies_behind

@@ -23,7 +23,7 @@ from wcache.core.checkpoint.oms import verify_signature
 from wcache.core.model.errors import EXIT_CHECKPOINT, EXIT_REFUSED, CheckpointInvalid, EvidenceUnavailable
 from wcache.core.model.evidence import Fingerprint, Signed
 from wcache.core.model.policy import Policy
-from wcache.ledger.signed import hash_signed
+from wcache.ledger.model_signature import hash_signed
 
 
 @pytest.fixture
