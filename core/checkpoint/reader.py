@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from wcache.core.checkpoint.identity import PINNABLE_KINDS, force_sync_kind, identity_of
+from wcache.core.checkpoint.identity import PINNABLE_KINDS, force_sync_kind, identity_of, mode_without_asking
 from wcache.core.model.errors import CheckpointChanged, CheckpointUnreadable
 from wcache.core.model.evidence import FileIdentity
 
@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 
 # O_NONBLOCK: opening a named pipe must not wait for a writer; for regular files it means nothing.
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_PARALLEL_FROM = 8  # below it, starting threads costs more than the calls
+_PARALLEL_FROM = 8  # up to it, starting threads costs more than the calls, unless each of them is a round trip
 _THREADS_REMOTE = 128
 _THREADS_LOCAL_READS = 8
 
@@ -89,7 +89,7 @@ class Reader:
 
     def _checked(self, descriptor: int, where: str, *, owned: bool) -> OpenFile:
         try:
-            mode = os.fstat(descriptor).st_mode
+            mode = mode_without_asking(descriptor)  # the open has just asked, and a file never becomes another kind of file
         except OSError as error:
             raise unreadable(error, where) from None
         if not stat.S_ISREG(mode):
@@ -99,11 +99,12 @@ class Reader:
             raise CheckpointUnreadable(f"this is {kind}, a safetensors file is needed", where=where, detail="not_a_file")
         return OpenFile(self, descriptor, where, owned=owned)
 
-    def stat_at(self, name: str, path: str, *, directory_fd: int | None = None, fs_kind: str = "") -> FileIdentity:
-        """Identity of `path` (relative to `directory_fd` if given) under the name `name`; symlinks are followed."""
+    def stat_at(self, name: str, path: str, *, directory_fd: int | None = None, fs_kind: str = "", cached: bool = False) -> FileIdentity:
+        """Identity of `path` (relative to `directory_fd` if given) under the name `name`; symlinks are followed. `cached`: what the
+        kernel learned from looking the name up will do, where the kind of file system needs no more."""
         self.count(stats=1)
         try:
-            return identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync_kind(fs_kind))
+            return identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync_kind(fs_kind), cached=cached)
         except OSError as error:
             raise unreadable(error, path) from None
 
@@ -206,9 +207,9 @@ def threads_for(fs_kind: str, *, reads: bool = False) -> int:
 
 
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item], *, threads: int) -> list[_Result]:
-    """`function` of every item, in order; on so many threads when there are more than eight items."""
+    """`function` of every item, in order; on so many threads when there are more than eight items, or each is a round trip."""
     todo = list(items)
-    if len(todo) <= _PARALLEL_FROM or threads == 1:
+    if len(todo) <= (1 if threads >= _THREADS_REMOTE else _PARALLEL_FROM) or threads == 1:
         return [function(item) for item in todo]
     with ThreadPoolExecutor(max_workers=min(threads, len(todo)), thread_name_prefix="wcache-read") as pool:
         return list(pool.map(function, todo))
