@@ -17,7 +17,7 @@ PINNABLE_KINDS = frozenset({"ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay"})
 # Their attributes come from a server, and statx can be told to ask it.
 COHERENT_KINDS = frozenset({"nfs", "ceph", "lustre", "gpfs"})
 # Memory-backed: stores through a mapping never reach mtime or ctime, so no grant helps.
-_NEVER_KINDS = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
+MEMORY_KINDS = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
 
 # statfs(2), linux/magic.h; the last three are out-of-tree file systems' own headers.
 _MAGIC = {
@@ -177,7 +177,7 @@ def pinnable(fs_kind: str, network_fs: str = "refuse", store_granted: bool = Fal
     """
     if fs_kind in PINNABLE_KINDS:
         return True, ""
-    if fs_kind in _NEVER_KINDS:
+    if fs_kind in MEMORY_KINDS:
         return False, f"{fs_kind} hides stores through mappings for ever"
     if store_granted:
         return True, ""

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import stat
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from wcache.core.checkpoint.identity import PINNABLE_KINDS, force_sync_kind, identity_of, mode_without_asking
+from wcache.core.checkpoint.identity import MEMORY_KINDS, PINNABLE_KINDS, force_sync_kind, identity_of, mode_without_asking
 from wcache.core.model.errors import CheckpointChanged, CheckpointUnreadable
 from wcache.core.model.evidence import FileIdentity
 
@@ -27,6 +29,7 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PARALLEL_FROM = 8  # up to it, starting threads costs more than the calls, unless each of them is a round trip
 _THREADS_REMOTE = 128
 _THREADS_LOCAL_READS = 8
+_READS_AHEAD_REMOTE = 64
 
 
 class Cost(NamedTuple):
@@ -121,7 +124,7 @@ class OpenFile:
     """One open file of a checkpoint. `read_at` is safe to call from several threads. Use it as a context manager, or `close()` it."""
 
     def __init__(self, reader: Reader, descriptor: int, where: str, *, owned: bool) -> None:
-        self._reader = reader
+        self.reader = reader
         self._owned = owned
         self.descriptor = descriptor
         self.where = where
@@ -138,7 +141,7 @@ class OpenFile:
             os.close(self.descriptor)
 
     def identity(self, name: str, *, fs_kind: str = "") -> FileIdentity:
-        self._reader.count(stats=1)
+        self.reader.count(stats=1)
         try:
             return identity_of("", name, directory_fd=self.descriptor, force_sync=force_sync_kind(fs_kind))
         except OSError as error:  # ESTALE: the server no longer has the file
@@ -182,7 +185,7 @@ class OpenFile:
                     got = os.preadv(self.descriptor, [rest], offset + filled)
             except OSError as error:
                 raise unreadable(error, self.where) from None
-            self._reader.count(reads=1, read_bytes=got)
+            self.reader.count(reads=1, read_bytes=got)
             if not got:
                 raise self.shrunk(offset + filled)
             filled += got
@@ -195,7 +198,7 @@ class OpenFile:
             data = os.pread(self.descriptor, length, offset)
         except OSError as error:
             raise unreadable(error, self.where) from None
-        self._reader.count(reads=1, read_bytes=len(data))
+        self.reader.count(reads=1, read_bytes=len(data))
         return data
 
 
@@ -206,13 +209,51 @@ def threads_for(fs_kind: str, *, reads: bool = False) -> int:
     return _THREADS_REMOTE
 
 
+def reads_ahead(fs_kind: str) -> int:
+    """How many reads of one file to have in flight: what a disk has, the kernel reads ahead; a round trip is hidden behind others only."""
+    return 1 if fs_kind in PINNABLE_KINDS or fs_kind in MEMORY_KINDS else _READS_AHEAD_REMOTE
+
+
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item], *, threads: int) -> list[_Result]:
     """`function` of every item, in order; on so many threads when there are more than eight items, or each is a round trip."""
     todo = list(items)
-    if len(todo) <= (1 if threads >= _THREADS_REMOTE else _PARALLEL_FROM) or threads == 1:
+    if len(todo) <= (1 if threads > _THREADS_LOCAL_READS else _PARALLEL_FROM) or threads == 1:
         return [function(item) for item in todo]
-    with ThreadPoolExecutor(max_workers=min(threads, len(todo)), thread_name_prefix="wcache-read") as pool:
-        return list(pool.map(function, todo))
+    # Bare threads: a pool waits for each to run before it starts the next, which on a busy machine takes longer than a round trip.
+    left = deque(enumerate(todo))
+    results: dict[int, _Result] = {}
+    errors: dict[int, BaseException] = {}
+    ended = threading.Semaphore(0)
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                number, item = left.popleft()
+                try:
+                    results[number] = function(item)
+                except BaseException as error:
+                    errors[number] = error
+                    left.clear()
+
+    def work_beside() -> None:
+        try:
+            work()
+        finally:
+            ended.release()
+
+    started = 0
+    try:
+        with suppress(RuntimeError):  # no more threads for this user: those that run, and this one, do it all
+            for _ in range(min(threads, len(todo)) - 1):
+                _thread.start_new_thread(work_beside, ())
+                started += 1
+        work()
+    finally:
+        for _ in range(started):
+            ended.acquire()
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(todo))]
 
 
 def unreadable(error: OSError, path: str, *, where: str = "") -> CheckpointUnreadable:
