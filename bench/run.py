@@ -25,7 +25,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="programs of this folder, without .py (default: all)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    parts = ("run", "places", "fleet", "simulate", "gpu_places", "gpu_engine", "vllm_engine")  # what others import or start
+    # what others import or start
+    parts = ("run", "places", "fleet", "simulate", "gpu_places", "gpu_engine", "vllm_engine", "remote_mount")
     names = args.names or sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in parts)
     rows: list[dict[str, Any]] = []
     failed = 0

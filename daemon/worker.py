@@ -202,7 +202,8 @@ def _fill(held: OpenCheckpoint, name: str, fd: int, meter: Meter) -> ShardDigest
     """Read the file straight into the memory file and hash it there. No page of it is touched twice."""
     shard = next(one for one in held.checkpoint.shards if one.name == name)
     with mmap.mmap(fd, shard.size_bytes, flags=mmap.MAP_SHARED) as mapping, memoryview(mapping) as into:
-        return hash_shard(held.files[name], shard, into=into, progress=meter.advance)
+        kind = held.checkpoint.location.fs_kind
+        return hash_shard(held.files[name], shard, into=into, progress=meter.advance, fs_kind=kind)
 
 
 def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, int], bytes], reader: Reader) -> list[Fingerprint]:

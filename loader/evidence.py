@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from wcache.core.checkpoint.fingerprint import attested_fingerprint, header_fing
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.seed import load_or_create_seed
-from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
+from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, hold_root
 from wcache.core.model.config import config_difference
 from wcache.core.model.decide import Decision, ResidencyView, agrees, decide, locked_in, origin_known, sampled_contradicts, serves_device
 from wcache.core.model.errors import (
@@ -94,6 +95,7 @@ class Gathering:
         self.trusting = self.policy.trusted is OptIn.HONOUR
         self.evidence: list[Fingerprint] = []
         self.resolved: ResolvedRoot | None = None
+        self.root_fd: int | None = None  # the directory, from the walk that resolved it until a load is waited for
         self.spelling = question.spelling  # of the whole that the asked file belongs to, once it is resolved
         self.held: OpenCheckpoint | None = None
         self.price: Price | None = None
@@ -102,8 +104,18 @@ class Gathering:
         self.request = question.request()
 
     def close(self) -> None:
+        self._close_files()
+        self._leave_root()
+
+    def _close_files(self) -> None:
         if self.held is not None:
             self.held.close()
+            self.held = None
+
+    def _leave_root(self) -> None:
+        if self.root_fd is not None:
+            os.close(self.root_fd)
+            self.root_fd = None
 
     def run(self) -> Gathered:
         # A grant is matched by what was typed, before anything on disk is looked at; everybody else may resolve the name first.
@@ -165,8 +177,7 @@ class Gathering:
 
     def _forget(self) -> None:
         """Start anew: while a load was waited for, the files may have changed too."""
-        self.close()
-        self.held = None
+        self._close_files()
         self.evidence.clear()
         self.price, self.note = None, ""
         asked = msgspec.structs.replace(self.request.asked, key=None, table_digest=None, digest=None)
@@ -236,7 +247,7 @@ class Gathering:
             self.spelling = whole_of(self.spelling, self.reader)
         asked = Identity(recordable(self.spelling))
         try:
-            self.resolved = resolve_root(self.spelling, self.question.revision)
+            self.resolved, self.root_fd = hold_root(self.spelling, self.question.revision)
             asked = Identity(asked.spelling, self.resolved.root, self.resolved.repo, self.resolved.commit)
         except CheckpointUnreadable as error:
             self._obstruct(error)
@@ -276,7 +287,8 @@ class Gathering:
             if names not in places:
                 if len(places) == _KNOWN_PLACES_MAX:
                     return
-                places[names] = current_location(place, reader=self.reader)
+                granted = store_granted(self.offer.grants, place.root, time.time_ns())
+                places[names] = current_location(place, reader=self.reader, root_fd=self.root_fd, cached=granted)
             now = places[names]
             if now is not None and self._pin(item, now):
                 return
@@ -302,13 +314,9 @@ class Gathering:
         checkpoint, location = self.held.checkpoint, self.held.checkpoint.location
         # A link or a ref may lead elsewhere than a moment ago: what counts is where the files were opened.
         asked = msgspec.structs.replace(
-            self.request.asked,
-            root=location.root,
-            repo=location.repo,
-            commit=location.commit,
-            key=location.key(),
+            self.request.asked, root=location.root, repo=location.repo, commit=location.commit, key=location.key(),
             table_digest=checkpoint.table_digest,
-        )
+        )  # fmt: skip
         self.request = msgspec.structs.replace(self.request, asked=asked)
 
     def _take_header(self) -> None:
@@ -382,8 +390,7 @@ class Gathering:
         if wait_s <= 0:
             return before
         time.sleep(min(wait_s, _SETTLE_MAX_S))
-        self.close()
-        self.held = None
+        self._close_files()
         self._open()
         now = self._held().checkpoint.location
         if now.key() != before.key():
@@ -400,6 +407,7 @@ class Gathering:
 
     def _wait(self, residency: str | None, deadline: float) -> bool:
         """Until that load has ended, then ask again; False when it stalls or `deadline` passes."""
+        self._leave_root()  # by then the path may lead elsewhere
         seen: tuple[str | None, int] | None = None
         moved = time.monotonic()
         while (now := time.monotonic()) < deadline and now - moved < _STALL_S:

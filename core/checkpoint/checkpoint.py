@@ -12,7 +12,7 @@ import msgspec
 
 from wcache.core.checkpoint.digest import digest_of_table
 from wcache.core.checkpoint.header import Header, TensorEntry, read_header
-from wcache.core.checkpoint.identity import kind_of_devices
+from wcache.core.checkpoint.identity import device_without_asking, kind_of_devices
 from wcache.core.checkpoint.layout import MODEL_INDEX, Index, Layout, list_layout, parse_index, with_index
 from wcache.core.checkpoint.reader import OpenFile, Reader, in_parallel, threads_for
 from wcache.core.checkpoint.spelling import ResolvedRoot, resolve_root
@@ -213,7 +213,9 @@ def _assemble(
 ) -> OpenCheckpoint:
     devices: dict[int, str] = {}
     for file in [*files.values(), *((index_file,) if index_file else ())]:
-        devices.setdefault(os.fstat(file.descriptor).st_dev, f"/proc/self/fd/{file.descriptor}")
+        device = device_without_asking(file.descriptor)
+        device = os.fstat(file.descriptor).st_dev if device is None else device
+        devices.setdefault(device, f"/proc/self/fd/{file.descriptor}")
     fs_kind = kind_of_devices(devices)
 
     def examine(item: tuple[str, OpenFile]) -> tuple[FileIdentity, Shard]:
@@ -260,30 +262,35 @@ def _check_across(shards: tuple[Shard, ...], index: Index | None, root: str) -> 
             )
 
 
-def current_location(previous: Location, *, reader: Reader | None = None) -> Location | None:
+def current_location(
+    previous: Location, *, reader: Reader | None = None, root_fd: int | None = None, cached: bool = False
+) -> Location | None:
     """Where the files of an earlier location stand now: one statx per file, in parallel, nothing opened, nothing listed.
+
+    `root_fd` is the root, held by the caller (`hold_root`): a path need not be walked twice. With `cached` (a grant says that nothing
+    changes there) a look-up of each name is all that is asked of the file system: below a root that is held, one round trip.
 
     None when a file is gone, or when another look at the names is due (`open_checkpoint`): the directory has changed and no
     `model.safetensors.index.json` says which of its files count.
     """
     reader = reader or Reader()
     try:
-        directory_fd = os.open(previous.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory_fd = os.open(previous.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root_fd is None else root_fd
     except OSError:
         return None
     try:
 
-        def look(identity: FileIdentity) -> FileIdentity:
-            if not identity.name:
-                return reader.stat_at("", "", directory_fd=directory_fd, fs_kind=previous.fs_kind)
-            return reader.stat_at(identity.name, identity.name, directory_fd=directory_fd, fs_kind=previous.fs_kind)
+        def look(identity: FileIdentity) -> FileIdentity:  # the directory's name is empty: the descriptor itself
+            name = identity.name
+            return reader.stat_at(name, name, directory_fd=directory_fd, fs_kind=previous.fs_kind, cached=cached)
 
         wanted = [*previous.files, *(extra for extra in (previous.index, previous.directory) if extra is not None)]
         found = in_parallel(look, wanted, threads=threads_for(previous.fs_kind))
     except CheckpointUnreadable:
         return None
     finally:
-        os.close(directory_fd)
+        if root_fd is None:
+            os.close(directory_fd)
     files = tuple(found[: len(previous.files)])
     rest = found[len(previous.files) :]
     index = rest.pop(0) if previous.index is not None else None

@@ -98,7 +98,9 @@ def content_fingerprint(
     with _opened(target, reader) as held:
         check = ContentCheck(held, reader, network_fs=network_fs, store_granted=store_granted, since=since)
         check.begin(wait_fresh)
-        digests = {shard.name: hash_shard(held.files[shard.name], shard, progress=progress) for shard in held.checkpoint.shards}
+        kind = held.checkpoint.location.fs_kind
+        shards = held.checkpoint.shards
+        digests = {shard.name: hash_shard(held.files[shard.name], shard, progress=progress, fs_kind=kind) for shard in shards}
         return check.finish(digests)
 
 

@@ -17,7 +17,7 @@ PINNABLE_KINDS = frozenset({"ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay"})
 # Their attributes come from a server, and statx can be told to ask it.
 COHERENT_KINDS = frozenset({"nfs", "ceph", "lustre", "gpfs"})
 # Memory-backed: stores through a mapping never reach mtime or ctime, so no grant helps.
-_NEVER_KINDS = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
+MEMORY_KINDS = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
 
 # statfs(2), linux/magic.h; the last three are out-of-tree file systems' own headers.
 _MAGIC = {
@@ -40,11 +40,12 @@ def force_sync_kind(fs_kind: str) -> bool:
     return fs_kind in COHERENT_KINDS or fs_kind == "cifs"
 
 
-def identity_of(path: str, name: str, *, directory_fd: int | None = None, force_sync: bool = False) -> FileIdentity:
+def identity_of(path: str, name: str, *, directory_fd: int | None = None, force_sync: bool = False, cached: bool = False) -> FileIdentity:
     """The identity of `path` after symlinks, named `name`. With `directory_fd` the path is relative to it; an empty path is the
-    descriptor itself. Raises OSError."""
-    if force_sync and (statx := _statx_call()) is not None:
-        return statx(path, name, directory_fd)
+    descriptor itself. With `cached` what the kernel learned when it looked the name up is enough, which saves a remote file system a
+    second round trip; `force_sync` goes before it. Raises OSError."""
+    if (force_sync or cached) and (statx := _statx_call()) is not None:
+        return statx(path, directory_fd, _AT_STATX_FORCE_SYNC if force_sync else _AT_STATX_DONT_SYNC).identity(name)
     if directory_fd is None:
         found = os.stat(path)
     elif path:
@@ -58,7 +59,13 @@ def device_without_asking(descriptor: int) -> int | None:
     """The device of an open file as the kernel has it cached: no server of a remote or FUSE file system is asked, so this cannot hang
     (statx(2), AT_STATX_DONT_SYNC). None where the C library has no statx. Raises OSError."""
     statx = _statx_call()
-    return None if statx is None else statx("", "", descriptor, _AT_STATX_DONT_SYNC).dev
+    return None if statx is None else statx("", descriptor, _AT_STATX_DONT_SYNC).device
+
+
+def mode_without_asking(descriptor: int) -> int:
+    """Type and permissions of an open file, as `device_without_asking` has the device. Raises OSError."""
+    statx = _statx_call()
+    return os.fstat(descriptor).st_mode if statx is None else int(statx("", descriptor, _AT_STATX_DONT_SYNC).mode)
 
 
 class _Timestamp(ctypes.Structure):
@@ -77,29 +84,31 @@ class _Statx(ctypes.Structure):
         ("dev_major", ctypes.c_uint32), ("dev_minor", ctypes.c_uint32), ("rest", ctypes.c_uint64 * 14),
     )  # fmt: skip
 
+    @property
+    def device(self) -> int:
+        return os.makedev(self.dev_major, self.dev_minor)
+
+    def identity(self, name: str) -> FileIdentity:
+        mtime_ns = self.mtime.seconds * 1_000_000_000 + self.mtime.nanoseconds
+        ctime_ns = self.ctime.seconds * 1_000_000_000 + self.ctime.nanoseconds
+        return FileIdentity(name, self.device, self.ino, self.size, mtime_ns, ctime_ns)
+
 
 class _StatxCall:
-    """statx(2) with AT_STATX_FORCE_SYNC: Python's os.stat cannot ask a network file system for current attributes, nor leave it alone."""
+    """statx(2): Python's os.stat cannot ask a network file system for current attributes, nor leave it alone."""
 
     def __init__(self, function: ctypes._NamedFuncPointer) -> None:
         self._function = function
         self._at_fdcwd = -100
 
-    def __call__(self, path: str, name: str, directory_fd: int | None, sync: int = _AT_STATX_FORCE_SYNC) -> FileIdentity:
+    def __call__(self, path: str, directory_fd: int | None, sync: int) -> _Statx:
         found = _Statx()
         flags = sync | (0 if path else _AT_EMPTY_PATH)
         where = self._at_fdcwd if directory_fd is None else directory_fd
         if self._function(where, os.fsencode(path), flags, _STATX_BASIC_STATS, ctypes.byref(found)):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), path)
-        return FileIdentity(
-            name,
-            os.makedev(found.dev_major, found.dev_minor),
-            found.ino,
-            found.size,
-            found.mtime.seconds * 1_000_000_000 + found.mtime.nanoseconds,
-            found.ctime.seconds * 1_000_000_000 + found.ctime.nanoseconds,
-        )
+        return found
 
 
 @functools.cache
@@ -168,7 +177,7 @@ def pinnable(fs_kind: str, network_fs: str = "refuse", store_granted: bool = Fal
     """
     if fs_kind in PINNABLE_KINDS:
         return True, ""
-    if fs_kind in _NEVER_KINDS:
+    if fs_kind in MEMORY_KINDS:
         return False, f"{fs_kind} hides stores through mappings for ever"
     if store_granted:
         return True, ""

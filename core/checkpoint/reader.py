@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import stat
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from wcache.core.checkpoint.identity import PINNABLE_KINDS, force_sync_kind, identity_of
+from wcache.core.checkpoint.identity import MEMORY_KINDS, PINNABLE_KINDS, force_sync_kind, identity_of, mode_without_asking
 from wcache.core.model.errors import CheckpointChanged, CheckpointUnreadable
 from wcache.core.model.evidence import FileIdentity
 
@@ -24,9 +26,10 @@ _Result = TypeVar("_Result")
 
 # O_NONBLOCK: opening a named pipe must not wait for a writer; for regular files it means nothing.
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_PARALLEL_FROM = 8  # below it, starting threads costs more than the calls
+_PARALLEL_FROM = 8  # up to it, starting threads costs more than the calls, unless each of them is a round trip
 _THREADS_REMOTE = 128
 _THREADS_LOCAL_READS = 8
+_READS_AHEAD_REMOTE = 64
 
 
 class Cost(NamedTuple):
@@ -89,7 +92,7 @@ class Reader:
 
     def _checked(self, descriptor: int, where: str, *, owned: bool) -> OpenFile:
         try:
-            mode = os.fstat(descriptor).st_mode
+            mode = mode_without_asking(descriptor)  # the open has just asked, and a file never becomes another kind of file
         except OSError as error:
             raise unreadable(error, where) from None
         if not stat.S_ISREG(mode):
@@ -99,11 +102,12 @@ class Reader:
             raise CheckpointUnreadable(f"this is {kind}, a safetensors file is needed", where=where, detail="not_a_file")
         return OpenFile(self, descriptor, where, owned=owned)
 
-    def stat_at(self, name: str, path: str, *, directory_fd: int | None = None, fs_kind: str = "") -> FileIdentity:
-        """Identity of `path` (relative to `directory_fd` if given) under the name `name`; symlinks are followed."""
+    def stat_at(self, name: str, path: str, *, directory_fd: int | None = None, fs_kind: str = "", cached: bool = False) -> FileIdentity:
+        """Identity of `path` (relative to `directory_fd` if given) under the name `name`; symlinks are followed. `cached`: what the
+        kernel learned from looking the name up will do, where the kind of file system needs no more."""
         self.count(stats=1)
         try:
-            return identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync_kind(fs_kind))
+            return identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync_kind(fs_kind), cached=cached)
         except OSError as error:
             raise unreadable(error, path) from None
 
@@ -120,7 +124,7 @@ class OpenFile:
     """One open file of a checkpoint. `read_at` is safe to call from several threads. Use it as a context manager, or `close()` it."""
 
     def __init__(self, reader: Reader, descriptor: int, where: str, *, owned: bool) -> None:
-        self._reader = reader
+        self.reader = reader
         self._owned = owned
         self.descriptor = descriptor
         self.where = where
@@ -137,7 +141,7 @@ class OpenFile:
             os.close(self.descriptor)
 
     def identity(self, name: str, *, fs_kind: str = "") -> FileIdentity:
-        self._reader.count(stats=1)
+        self.reader.count(stats=1)
         try:
             return identity_of("", name, directory_fd=self.descriptor, force_sync=force_sync_kind(fs_kind))
         except OSError as error:  # ESTALE: the server no longer has the file
@@ -181,7 +185,7 @@ class OpenFile:
                     got = os.preadv(self.descriptor, [rest], offset + filled)
             except OSError as error:
                 raise unreadable(error, self.where) from None
-            self._reader.count(reads=1, read_bytes=got)
+            self.reader.count(reads=1, read_bytes=got)
             if not got:
                 raise self.shrunk(offset + filled)
             filled += got
@@ -194,7 +198,7 @@ class OpenFile:
             data = os.pread(self.descriptor, length, offset)
         except OSError as error:
             raise unreadable(error, self.where) from None
-        self._reader.count(reads=1, read_bytes=len(data))
+        self.reader.count(reads=1, read_bytes=len(data))
         return data
 
 
@@ -205,13 +209,51 @@ def threads_for(fs_kind: str, *, reads: bool = False) -> int:
     return _THREADS_REMOTE
 
 
+def reads_ahead(fs_kind: str) -> int:
+    """How many reads of one file to have in flight: what a disk has, the kernel reads ahead; a round trip is hidden behind others only."""
+    return 1 if fs_kind in PINNABLE_KINDS or fs_kind in MEMORY_KINDS else _READS_AHEAD_REMOTE
+
+
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item], *, threads: int) -> list[_Result]:
-    """`function` of every item, in order; on so many threads when there are more than eight items."""
+    """`function` of every item, in order; on so many threads when there are more than eight items, or each is a round trip."""
     todo = list(items)
-    if len(todo) <= _PARALLEL_FROM or threads == 1:
+    if len(todo) <= (1 if threads > _THREADS_LOCAL_READS else _PARALLEL_FROM) or threads == 1:
         return [function(item) for item in todo]
-    with ThreadPoolExecutor(max_workers=min(threads, len(todo)), thread_name_prefix="wcache-read") as pool:
-        return list(pool.map(function, todo))
+    # Bare threads: a pool waits for each to run before it starts the next, which on a busy machine takes longer than a round trip.
+    left = deque(enumerate(todo))
+    results: dict[int, _Result] = {}
+    errors: dict[int, BaseException] = {}
+    ended = threading.Semaphore(0)
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                number, item = left.popleft()
+                try:
+                    results[number] = function(item)
+                except BaseException as error:
+                    errors[number] = error
+                    left.clear()
+
+    def work_beside() -> None:
+        try:
+            work()
+        finally:
+            ended.release()
+
+    started = 0
+    try:
+        with suppress(RuntimeError):  # no more threads for this user: those that run, and this one, do it all
+            for _ in range(min(threads, len(todo)) - 1):
+                _thread.start_new_thread(work_beside, ())
+                started += 1
+        work()
+    finally:
+        for _ in range(started):
+            ended.acquire()
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(todo))]
 
 
 def unreadable(error: OSError, path: str, *, where: str = "") -> CheckpointUnreadable:

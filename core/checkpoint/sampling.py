@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from blake3 import blake3
 
 from wcache.core.checkpoint.digest import HashedShard, digest_of_headers, framed
+from wcache.core.checkpoint.reader import in_parallel
 from wcache.core.checkpoint.seed import Seed
 
 SAMPLED_ALGORITHM = "wcache-sampled-1/blake3"
@@ -91,11 +91,7 @@ def take_samples(shards: Sequence[HashedShard], seed: Seed, read_at: ReadAt) -> 
     def look(span: Span) -> bytes:
         return blake3(read_at(span.shard, span.offset, span.length)).digest()
 
-    if len(spans) > 1:
-        with ThreadPoolExecutor(max_workers=min(_THREADS, len(spans)), thread_name_prefix="wcache-sample") as pool:
-            digests = list(pool.map(look, spans))
-    else:
-        digests = [look(span) for span in spans]
+    digests = in_parallel(look, spans, threads=_THREADS)
     total = blake3(framed(b"wcache/sampled/1", digest_of_headers(shards).encode("ascii"), seed.id.encode("ascii")))
     covered = sum(shard.header.header_bytes for shard in shards)
     for span, digest in zip(spans, digests, strict=True):

@@ -5,7 +5,7 @@ https://huggingface.co/docs/huggingface_hub/guides/manage-cache.
 """
 
 # What the kernel says of a path as it was typed is the point here:
-# ruff: noqa: PTH111, PTH112, PTH115, PTH118, PTH119, PTH120
+# ruff: noqa: PTH111, PTH115, PTH118, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import errno
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from wcache.core.checkpoint.identity import mode_without_asking
 from wcache.core.checkpoint.reader import unreadable
 from wcache.core.model.errors import CheckpointUnreadable, UsageError
 
@@ -44,11 +46,31 @@ def resolve_root(spelling: str | os.PathLike[str], revision: str | None = None) 
     Raises CheckpointUnreadable (`missing`, `dangling_symlink`, `not_permitted`, `path_not_utf8`, `not_cached`, `snapshot_absent`) or
     UsageError for something that cannot be a path or id.
     """
+    resolved, held = hold_root(spelling, revision)
+    if held is not None:
+        os.close(held)
+    return resolved
+
+
+def hold_root(spelling: str | os.PathLike[str], revision: str | None = None) -> tuple[ResolvedRoot, int | None]:
+    """As `resolve_root`, and the directory itself where a path led to one (a descriptor, O_PATH: close it), so that nobody has to walk
+    there again. On a remote file system a walk is one round trip for each name of the path, and this is all that is asked of it."""
     typed = os.fspath(spelling)
     if not typed or "\0" in typed:
         raise UsageError("an empty checkpoint name, or one with a NUL", where=repr(typed))
     path = os.path.expanduser(typed)
     _require_utf8(path)
+    with suppress(OSError):  # no directory, or not to be had: why, is found out below
+        descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return _snapshot_or_plain(_real_path(descriptor, path), None), descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return _resolve_slowly(typed, path, revision), None
+
+
+def _resolve_slowly(typed: str, path: str, revision: str | None) -> ResolvedRoot:
     try:
         os.lstat(path)
     except OSError as error:
@@ -106,14 +128,21 @@ def _walk(path: str) -> tuple[str, bool]:
     except OSError as error:
         raise unreadable(error, path) from None
     try:
-        real = os.readlink(f"/proc/self/fd/{descriptor}")
-        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-    except OSError:
-        real, is_directory = os.path.realpath(path), os.path.isdir(path)
+        return _real_path(descriptor, path), stat.S_ISDIR(mode_without_asking(descriptor))
+    except OSError as error:
+        raise unreadable(error, path) from None
     finally:
         os.close(descriptor)
+
+
+def _real_path(descriptor: int, path: str) -> str:
+    """Where the open file lies; `path` is asked where /proc is not mounted."""
+    try:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        real = os.path.realpath(path)
     _require_utf8(real)
-    return real, is_directory
+    return real
 
 
 def _snapshot_or_plain(root: str, single_file: str | None) -> ResolvedRoot:

@@ -47,6 +47,23 @@ def test_few_items_need_no_thread() -> None:
     assert in_parallel(lambda number: number * 2, range(50), threads=7) == [number * 2 for number in range(50)]
 
 
+def test_the_first_error_of_calls_side_by_side_is_raised_after_all_have_ended() -> None:
+    running = threading.Semaphore(0)
+    ended: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 3:
+            for _ in range(3):
+                running.acquire()
+            raise ValueError(f"item {number}")
+        running.release()
+        ended.append(number)
+
+    with pytest.raises(ValueError, match="item 3"):
+        in_parallel(work, range(16), threads=16)
+    assert {0, 1, 2} <= set(ended) and 3 not in ended
+
+
 def test_a_file_that_ends_early_is_changed(tmp_path: Path) -> None:
     """C9."""
     path = tmp_path / "file"
