@@ -38,9 +38,8 @@ from wcache.loader.gathered import Price
 from wcache.loader.grants import store_granted, vouched
 from wcache.loader.question import Question, recordable, whole_of
 from wcache.loader.session import Session
+from wcache.loader.waiting import load_ended
 
-_POLL_S = 0.1
-_STALL_S = 30.0  # a load that shows no progress for so long is not waited for any longer
 _OWN_LIMITS = ("emfile", "enfile")  # say nothing about the checkpoint
 _SETTLE_MAX_S = 3.0  # a directory from the future is not waited for: it is then simply not pinned
 _KNOWN_PLACES_MAX = 4  # a directory may have been hashed under several layouts; each costs one statx per file
@@ -405,21 +404,10 @@ class Gathering:
 
     # --- waiting ------------------------------------------------------------------------------------------------------------
 
-    def _wait(self, residency: str | None, deadline: float) -> bool:
-        """Until that load has ended, then ask again; False when it stalls or `deadline` passes."""
+    def _wait(self, residency: str | None, deadline_s: float) -> bool:
+        """Until that load has ended, then ask again; False when it did not."""
         self._leave_root()  # by then the path may lead elsewhere
-        seen: tuple[str | None, int] | None = None
-        moved = time.monotonic()
-        while (now := time.monotonic()) < deadline and now - moved < _STALL_S:
-            time.sleep(min(_POLL_S, deadline - now))
-            for one in self.session.status().residencies:
-                if one.view.residency == residency and one.view.state is ResidencyState.LOADING:
-                    break
-            else:
-                self._begin()
-                return True
-            if (one.phase, one.done_bytes) != seen:
-                seen, moved = (one.phase, one.done_bytes), time.monotonic()
-                if self.on_progress is not None:
-                    self.on_progress(Progress(phase=one.phase or "wait", done_bytes=one.done_bytes, total_bytes=one.total_bytes))
-        return False
+        if not load_ended(self.session, residency, deadline_s, self.on_progress):
+            return False
+        self._begin()
+        return True

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from blake3 import blake3
 
 from wcache.core.model.errors import UsageError
 from wcache.core.model.evidence import LOCKED_MAX, Lock
@@ -77,6 +76,8 @@ def read_lock(path: str | Path) -> Lock:
     raw = _bytes_of(path)
     parsed = _parse(raw, str(path))
     weights = tuple(dict.fromkeys(one.weights_digest for one in parsed.checkpoints))
+    from blake3 import blake3  # an engine whose installation lacks it must still get as far as recording that
+
     return Lock(path=str(path), digest=blake3(raw).hexdigest(), weights=weights)
 
 
