@@ -246,7 +246,7 @@ def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: 
 
 def _exposure_fields(one: Exposure | None) -> dict[str, Any]:
     """What a row of wrong hits says beyond the attach: who had the weights, since and until when."""
-    return {name: getattr(one, name, None) for name in ("host", "pid", "uid", "since", "until", "ended")}
+    return {name: getattr(one, name, None) for name in ("host", "pid", "uid", "since", "until", "had")}
 
 
 @audit.command("trust", help="Every grant, its state, and how many hits rest on it.\n\n" + example("wcache audit trust"))

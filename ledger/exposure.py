@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from wcache.core.model.events import AttachDecided, LeaseEnded, LeaseGranted, MapCompleted
+from wcache.core.model.events import AttachDecided, LeaseEnded, MapCompleted
 from wcache.core.model.vocabulary import BELOW_PINNED, Mode, Outcome, Proof
 from wcache.ledger import schema
 from wcache.ledger.audit import Audit
@@ -24,8 +24,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     """One attach that was served other weights than it asked for; or (not `certain`) one that asked by the same name, got the same
     weights on weak evidence, and of which nothing is known.
 
-    `since` is when the weights arrived (or were granted, where that was not reported), `until` when the lease ended, both RFC 3339.
-    `ended`: `ended`; `still`; or `unknown`, where the engine has a copy, or memory that outlived its daemon, which no lease tells of.
+    `since` is when the weights arrived, `until` when the lease ended, both RFC 3339. `had` is what the function of that name says.
     `asked_digest` is None while it is not certain. `pid` is the engine's own, 0 where none was recorded.
     """
 
@@ -47,10 +46,20 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     served_digest: str | None
     since: str | None
     until: str | None
-    ended: str
+    had: str
     certain: bool
     proof: str
     proof_seq: int | None
+
+
+def had(mode: str | None, arrived: bool, ended: bool, how: str) -> str:
+    """Until when an engine had its weights: `ended`, with its lease; `still`; `unknown`, where it has a copy, or memory that outlived its
+    daemon, which no lease tells of; or `never`, where it never said that it had them. `how` is that of `lease.ended`."""
+    if not arrived:
+        return "never"
+    if mode == Mode.COPY.value or (ended and not how.startswith(_LET_GO)):
+        return "unknown"
+    return "ended" if ended else "still"
 
 
 def exposures(audit: Audit, window: Window | None = None, *, seqs: Sequence[int] = ()) -> list[Exposure]:
@@ -79,7 +88,7 @@ def exposure_line(one: Exposure) -> str:
         "ended": f"until {one.until}",
         "still": "and still has them",
         "unknown": "and the ledger does not know until when: it has memory of its own",
-    }[one.ended]
+    }[one.had]
     if not one.certain:
         had = f"asked by the same name and got the same weights at {one.since}, {until}"
         return f"{who} {had}; that hit is {one.proof} (seq {one.seq})."
@@ -103,28 +112,25 @@ def _unknown(audit: Audit, window: Window | None, wrong: Sequence[dict[str, Any]
 
 
 def _told(audit: Audit, attaches: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """attach -> what its events say: the decision, when the weights were granted and arrived, and how the lease ended."""
+    """attach -> what its events say: the decision, when the weights arrived, and how the lease ended."""
     found: dict[str, dict[str, Any]] = {}
-    types = (AttachDecided.type, LeaseGranted.type, MapCompleted.type, LeaseEnded.type)
+    types = (AttachDecided.type, MapCompleted.type, LeaseEnded.type)
     for start in range(0, len(attaches), _STREAMS_MAX):
         streams = [f"attach/{attach}" for attach in attaches[start : start + _STREAMS_MAX]]
-        for item in audit.events(where=_E.stream.in_(streams), types=types):
+        for item in (*audit.carried(streams.__contains__), *audit.events(where=_E.stream.in_(streams), types=types)):
             found.setdefault(item.stream.partition("/")[2], {})[item.type] = item
     return found
 
 
 def _exposure(row: dict[str, Any], certain: bool, told: dict[str, Any]) -> Exposure:
-    decided, granted, mapped, end = (told.get(cls.type) for cls in (AttachDecided, LeaseGranted, MapCompleted, LeaseEnded))
-    began = mapped or granted
-    outlives = end is not None and not str(end.event.how).startswith(_LET_GO)
-    copied = mapped is not None and row["mode"] == Mode.COPY.value
-    ended = "unknown" if copied or outlives else "still" if row["ended_ns"] is None else "ended"
+    decided, mapped, end = (told.get(cls.type) for cls in (AttachDecided, MapCompleted, LeaseEnded))
+    until = had(row["mode"], mapped is not None, row["ended_ns"] is not None, end.event.how if end is not None else _LET_GO)
     return Exposure(
         seq=row["seq"], attach=row["attach"], launch=row["launch"], host=row["host"], rank=row["rank"], world=row["world"],
         engine=row["engine"], engine_version=row["engine_version"] or "",
         pid=decided.event.engine.pid or decided.event.peer.pid if decided is not None else 0,
         uid=row["uid"], checkpoint=row["checkpoint"], residency=row["residency"], tier=row["tier"], mode=row["mode"],
         asked_digest=row["asked_digest"] if certain else None, served_digest=row["served_digest"],
-        since=utc(began.occurred_ns) if began is not None else None, until=utc(row["ended_ns"]) if ended == "ended" else None,
-        ended=ended, certain=certain, proof=row["proof"] or Proof.UNPROVEN.value, proof_seq=row["proof_seq"],
+        since=utc(mapped.occurred_ns) if mapped is not None else None, until=utc(row["ended_ns"]) if until == "ended" else None,
+        had=until, certain=certain, proof=row["proof"] or Proof.UNPROVEN.value, proof_seq=row["proof_seq"],
     )  # fmt: skip

@@ -11,8 +11,9 @@ from wcache.core.model.events import AttachDecided, EvidenceRef, LeaseEnded, Map
 from wcache.core.model.evidence import Grant
 from wcache.core.model.machines import UNFINISHED
 from wcache.core.model.policy import Policy
-from wcache.core.model.vocabulary import Mode, Outcome, Proof, Tier
+from wcache.core.model.vocabulary import Outcome, Proof, Tier
 from wcache.ledger.explain import launch_summary
+from wcache.ledger.exposure import had
 from wcache.ledger.moment import utc
 from wcache.ledger.projection import select_in
 from wcache.ledger.report.model import Bar, Listing, Row, Totals, counted
@@ -26,7 +27,6 @@ STEPS_NS = (
     364 * DAY_NS,
 )  # fmt: skip
 BARS_MAX = 100
-_LET_GO = "closed"  # how `lease.ended` begins where the engine let go
 _MONDAY_NS = 4 * DAY_NS  # 1970-01-05: where weeks are counted from
 
 _OPEN = ", ".join(f"'{state.value}'" for state in sorted(UNFINISHED))
@@ -118,26 +118,24 @@ class Attaches:
     def _wrong(self) -> Listing:
         columns = "uid, tier, mode, state, asked_digest, served_digest, residency, proof, proof_seq"
         rows = self._newest(self.totals.wrong_hits, f"attach, {columns}", f"decision = 'hit' AND {IS_WRONG}")
-        had = self._had([row["attach"] for row in rows])
+        told = self._told([row["attach"] for row in rows])
         for row in rows:
-            row.update(had[row["attach"]])
-            if row["mode"] == Mode.COPY.value and row["had"] != "never":
-                row["had"] = "unknown"
+            arrived_ns, pid, how = told[row["attach"]]
+            row.update(since=utc(arrived_ns), pid=pid, had=had(row["mode"], arrived_ns is not None, how is not None, how or ""))
             row["until"] = row["ended"] if row["had"] == "ended" else None
         return Listing(name="wrong_hit", rows=rows, total=self.totals.wrong_hits)
 
-    def _had(self, attaches: list[str]) -> dict[str, Row]:
-        """Since when each engine had its weights, and whether until the end of its lease: an engine whose daemon ended keeps what it has
-        mapped, and one that has a copy keeps that."""
-        found: dict[str, Row] = {attach: {"since": None, "had": "never", "pid": None} for attach in attaches}
+    def _told(self, attaches: list[str]) -> dict[str, tuple[int | None, int | None, str | None]]:
+        """When the weights of each arrived, the engine's pid, and how the lease ended."""
+        found: dict[str, tuple[int | None, int | None, str | None]] = dict.fromkeys(attaches, (None, None, None))
         wanted = (AttachDecided.type, MapCompleted.type, LeaseEnded.type)
         for about, event in self.source.of_streams([f"attach/{attach}" for attach in attaches], wanted):
             if isinstance(event, AttachDecided):
-                found[event.attach]["pid"] = event.engine.pid or event.peer.pid
+                found[event.attach] = (None, event.engine.pid or event.peer.pid, None)
             elif isinstance(event, MapCompleted):
-                found[event.attach].update(since=utc(about["occurred_ns"]), had="still")
-            elif isinstance(event, LeaseEnded) and found[event.attach]["had"] == "still":
-                found[event.attach]["had"] = "ended" if event.how.startswith(_LET_GO) else "unknown"
+                found[event.attach] = (about["occurred_ns"], *found[event.attach][1:])
+            elif isinstance(event, LeaseEnded):
+                found[event.attach] = (*found[event.attach][:2], event.how)
         return found
 
     def _not_mapped(self) -> Listing:

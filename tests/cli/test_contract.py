@@ -118,7 +118,7 @@ TABLE: list[tuple[str, int, str, list[str]]] = [
     ("audit prove", 1, "[+]", PROVE_KEYS),
     ("audit prove {hit} {wrong}", 1, "[+]", PROVE_KEYS),
     ("audit prove {missed}", 2, "{}", ERROR_KEYS),
-    ("audit wrong-hits", 1, "[+]", [*ATTACH_KEYS, "host", "pid", "uid", "since", "until", "ended"]),
+    ("audit wrong-hits", 1, "[+]", [*ATTACH_KEYS, "host", "pid", "uid", "since", "until", "had"]),
     ("report --since 1d", 1, "{}", ["written", "answers", "ledger", "verification", "retention", "totals"]),
     ("report --format csv --out {folder}/sheets", 1, "{}", ["written", "answers", "ledger"]),
     ("report --format csv", 2, "{}", ERROR_KEYS),

@@ -134,7 +134,7 @@ def test_the_exit_code_says_whether_anything_is_wrong_or_lost(past: Past, disk_p
     assert [row["proof"] for row in ok(wcache("audit", "prove", "--json"), EXIT_UNPROVABLE)] == ["unprovable"]
     past.weak_hit(checkpoint(disk_path / "twin", 1.0), served)
     (row,) = ok(wcache("audit", "prove", "--json"), 1)
-    assert (row["proof"], row["host"], row["ended"]) == ("refuted", "node", "still")
+    assert (row["proof"], row["host"], row["had"]) == ("refuted", "node", "still")
 
 
 def test_a_wrong_hit_names_every_process_that_had_the_weights_and_how_long(past: Past, disk_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_wrong_hit_names_every_process_that_had_the_weights_and_how_long(past:
     list(prove(past.ledger, [seqs[3]]))
     with Audit(past.ledger.path) as audit:
         found = {one.seq: one for one in exposures(audit, seqs=[seqs[3]])}
-    assert [found[seq].ended for seq in (*seqs, copied, unknown)] == ["ended", "still", "unknown", "still", "unknown", "still"]
+    assert [found[seq].had for seq in (*seqs, copied, unknown)] == ["ended", "still", "unknown", "still", "unknown", "still"]
     assert found[seqs[0]].until == "2033-05-18T03:33:20.000Z" and found[seqs[1]].until is None
     assert all(found[seq].certain for seq in (*seqs, copied)) and not found[unknown].certain
     assert "ran with them from" in exposure_line(found[seqs[0]]) and "does not know until when" in exposure_line(found[copied])

@@ -18,6 +18,7 @@ from wcache.core.model.errors import IllegalTransition, LedgerCorrupt, LedgerUna
 from wcache.core.model.evidence import Verity
 from wcache.ledger.audit import Audit
 from wcache.ledger.backup import backup
+from wcache.ledger.exposure import exposures
 from wcache.ledger.knowledge import Knowledge
 from wcache.ledger.leaves import roots
 from wcache.ledger.redact import redact
@@ -141,6 +142,15 @@ def test_what_was_carried_is_known_as_before(path: Path) -> None:
     assert knowledge.taken_by_server(HASHED.id()) and not knowledge.taken_by_server(UNUSED.id())
     assert len(knowledge.contradictions()) == 1
     knowledge.close()
+
+
+def test_who_had_wrong_weights_and_until_when_is_told_after_a_drop_as_before(path: Path) -> None:
+    three_segments(path)
+    with Audit(path) as audit:
+        before = exposures(audit)
+    drop_segments(path, now_ns=LATER_NS)
+    with Audit(path) as audit:
+        assert [one for one in exposures(audit) if one.certain] == [one for one in before if one.certain] != []
 
 
 def test_drops_follow_each_other_and_all_of_them_are_told(path: Path) -> None:

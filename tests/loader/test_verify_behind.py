@@ -70,7 +70,7 @@ def test_a_wrong_hit_is_refuted_while_the_engine_runs_and_nobody_waited(host: An
     assert not again.hit and again.decision.reason == "content_mismatch"
     assert attach(base, settings=host.settings).hit
     (row,) = ok(in_process(host.daemon.env)("audit", "wrong-hits", "--json"), 1)
-    assert (row["pid"], row["uid"], row["ended"], row["until"]) == (os.getpid(), os.geteuid(), "still", None)
+    assert (row["pid"], row["uid"], row["had"], row["until"]) == (os.getpid(), os.geteuid(), "still", None)
     assert row["since"] is not None
     wrong.close()
 
@@ -135,7 +135,7 @@ def test_earlier_hits_on_the_same_files_are_decided_by_the_same_content(host: An
     wait_until(lambda: len(host.record.of(ev.VerifyFailed)) == 2)
     assert {event.attach for event in host.record.of(ev.VerifyFailed)} == {earlier.attach, later.attach}
     rows = ok(in_process(host.daemon.env)("audit", "wrong-hits", "--json"), 1)
-    assert {row["launch"]: row["ended"] for row in rows} == {"l-earlier": "ended", "l-later": "still"}
+    assert {row["launch"]: row["had"] for row in rows} == {"l-earlier": "never", "l-later": "never"}  # nobody asked for a tensor
     later.close()
 
 
