@@ -227,7 +227,7 @@ which process had the weights, since and until when. Exits with 1 when there are
 @_window_options
 @_format
 def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: int | None, format_: str | None) -> int:
-    from wcache.ledger.exposure import exposure_line, exposures
+    from wcache.ledger.exposure import exposure_lines, exposures
 
     with _open() as ledger:
         window = _window(since, until, launch, limit)
@@ -240,7 +240,7 @@ def wrong_hits(since: str | None, until: str | None, launch: str | None, limit: 
         )
         found = ledger.listing("wrong hits", window).total()
     if exposed and chosen_format() == "table":
-        click.echo("\n" + "\n".join(escape(exposure_line(one)) for one in exposed))
+        click.echo("\n" + "\n".join(map(escape, exposure_lines(exposed))))
     return EXIT_FINDING if found else EXIT_OK
 
 
@@ -359,7 +359,7 @@ Exits with 0 when all are proved, 1 when a hit was refuted, 11 when none was but
 @_format
 def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:
     from wcache.core.model.vocabulary import Proof
-    from wcache.ledger.exposure import exposure_line, exposures
+    from wcache.ledger.exposure import exposure_lines, exposures
     from wcache.ledger.prove import Proving
     from wcache.ledger.prove import prove as proving
     from wcache.ledger.store import Ledger
@@ -380,7 +380,7 @@ def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:
     rows = [{**msgspec.to_builtins(item), **(_exposure_fields(had.get(item.seq)) if item.proof is Proof.REFUTED else {})} for item in found]
     print_rows(rows, ("seq", "checkpoint", "tier", "proof", "why"), empty="No unproven hit below pinned.")
     if exposed and chosen_format() == "table":
-        click.echo("\n" + "\n".join(escape(exposure_line(one)) for one in exposed))
+        click.echo("\n" + "\n".join(map(escape, exposure_lines(exposed))))
     if refuted:
         return EXIT_FINDING
     return EXIT_UNPROVABLE if any(item.proof is Proof.UNPROVABLE for item in found) else EXIT_OK

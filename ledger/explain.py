@@ -162,9 +162,9 @@ def _decision(audit: Audit, found: AuditEvent, event: ev.AttachDecided) -> list[
 
 def _exposed(audit: Audit, seq: int | None) -> list[str]:
     """Everybody who had those weights for that checkpoint."""
-    from wcache.ledger.exposure import exposure_line, exposures
+    from wcache.ledger.exposure import exposure_lines, exposures
 
-    return [] if seq is None else [exposure_line(one) for one in exposures(audit, seqs=[seq])]
+    return [] if seq is None else exposure_lines(exposures(audit, seqs=[seq]))
 
 
 def _decision_seq(audit: Audit, attach: str) -> int | None:

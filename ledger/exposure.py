@@ -19,6 +19,9 @@ _E = schema.event.c
 _LET_GO = "closed"  # how `lease.ended` begins where the engine let go; else its daemon ended, and it keeps what it has mapped
 _STREAMS_MAX = 400  # of one IN (...)
 
+LINES_MAX = 20
+"""More sentences than that nobody reads in a terminal."""
+
 
 class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     """One attach that was served other weights than it asked for; or (not `certain`) one that asked by the same name, got the same
@@ -75,6 +78,18 @@ def exposures(audit: Audit, window: Window | None = None, *, seqs: Sequence[int]
     told = _told(audit, list(rows))
     found = [_exposure(row, certain, told.get(attach, {})) for attach, (row, certain) in rows.items()]
     return sorted(found, key=lambda one: one.seq)
+
+
+def exposure_lines(rows: Sequence[Exposure]) -> list[str]:
+    """A sentence for each that is certain, then for those that are not, LINES_MAX in all; a last one counts what is left out."""
+    ordered = sorted(rows, key=lambda one: not one.certain)
+    lines = [exposure_line(one) for one in ordered[:LINES_MAX]]
+    left = ordered[LINES_MAX:]
+    if certain := sum(one.certain for one in left):
+        lines.append(f"{certain} more ran with them: `wcache audit wrong-hits --limit 0` lists all.")
+    if waiting := len(left) - certain:
+        lines.append(f"{waiting} more got the same weights by the same name, on weak evidence: `wcache audit prove` looks at them.")
+    return lines
 
 
 def exposure_line(one: Exposure) -> str:

@@ -19,7 +19,7 @@ from wcache.core.model import events as ev
 from wcache.core.model.errors import EXIT_UNPROVABLE
 from wcache.core.model.vocabulary import Mode, Proof
 from wcache.ledger.audit import Audit
-from wcache.ledger.exposure import Exposure, exposure_line, exposures
+from wcache.ledger.exposure import LINES_MAX, Exposure, exposure_line, exposure_lines, exposures
 from wcache.ledger.knowledge import Knowledge
 from wcache.ledger.prove import prove
 
@@ -163,4 +163,7 @@ def test_a_wrong_hit_names_every_process_that_had_the_weights_and_how_long(past:
     assert all(found[seq].certain for seq in (*seqs, copied)) and not found[unknown].certain
     assert "ran with them from" in exposure_line(found[seqs[0]]) and "does not know until when" in exposure_line(found[copied])
     assert "asked by the same name" in exposure_line(found[unknown])
+    many = exposure_lines([found[unknown]] * 30 + [found[seqs[0]]] * (LINES_MAX + 5))
+    assert len(many) == LINES_MAX + 2 and all("ran with them from" in line for line in many[:LINES_MAX])
+    assert many[-2].startswith("5 more ran with them") and many[-1].startswith("30 more got the same weights")
     assert isinstance(found[seqs[0]], Exposure) and (found[seqs[0]].host, found[seqs[0]].uid) == ("node", 0)
