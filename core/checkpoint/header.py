@@ -65,9 +65,7 @@ class Header(msgspec.Struct, frozen=True):
         """
         start = base + self.header_bytes
         # Twice an attach, for every tensor: the properties would be a call each.
-        return tuple(
-            entry for entry in self.tensors if (start + entry.begin) % _ALIGNMENT_BYTES[entry.dtype] and entry.end != entry.begin
-        )
+        return tuple(entry for entry in self.tensors if (start + entry.begin) % _ALIGNMENT_BYTES[entry.dtype] and entry.end != entry.begin)
 
 
 def read_header(read_at: Callable[[int, int], bytes], size_bytes: int, *, where: str) -> Header:
