@@ -7,7 +7,7 @@
 #   make test-sglang   a whole SGLang engine on two ranks of the CPU, besides its own loading that `make test` has
 #   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
-#   make bench   measured comparisons of this machine
+#   make bench   measured comparisons of this machine; fails where a ratio is twice as bad as the recorded one (ARGS=attach: one program)
 #   make docs    write docs/reference/ from the code
 #   make soak    ten minutes of everything with processes killed at random (SECONDS=600 SEED=...)
 #   make fuzz    a million inputs each for the header parser and the wire (RUNS=1000000)
@@ -90,7 +90,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev $(VENV)/.bench
 	@$(BIN)/python bench/run.py $(ARGS)
 
 docs: $(VENV)/.dev

@@ -1,43 +1,108 @@
-"""Attaching 272 tensors in three shards against `safetensors.torch.load_file` in the same process; mapping is flat in the size."""
+"""Attaching 272 and 5,000 tensors in 1 and 66 shards, step by step, beside `safetensors.torch.load_file` of the same files.
+
+Every shape is there in two sizes, which take turns: an attach maps, so it must not depend on the bytes. The steps are timed around the
+loader's own calls. The daemon's share is the processor time of its server (loop and ledger thread) and of its vault, as the kernel counts
+it (schedstat): what a busy machine adds to the waiting is not in it. Until the descriptors are there somebody waits for it; what is
+recorded of the map and of the lease's end comes afterwards.
+"""
 
 from __future__ import annotations
 
-import argparse
+import functools
 import json
 import os
 import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from places import places, wcache
+from places import places, sparse_checkpoint, wcache
+from rows import Row, main, ratio, timing
 
-TENSORS = 272
-SHARDS = 3
-RUNS = 20
-ROUNDS = 4
-SIZES_BYTES = (32 << 20, 256 << 20)
+SHAPES = ((272, 1), (272, 66), (5_000, 1), (5_000, 66))  # tensors, shards
+SIZES_BYTES = (16 << 20, 256 << 20)
+ROUNDS = 3
+RUNS = 6
+SETTLED_S = 0.01
 GOAL_MS = 10
+GOAL_DAEMON_MS = 2
+STEPS = {
+    "connect and shake hands": ("wcache.loader.session", "Session", "__init__"),
+    "offer": ("wcache.loader.session", "Session", "begin"),
+    "evidence: a stat of every file, and decide": ("wcache.loader.attach", "", "gather"),
+    "the daemon's decision, on record": ("wcache.core.wire.channel", "Channel", "call"),
+    "descriptors": ("wcache.loader.session", "Session", "decide"),
+    "check seals, parse headers": ("wcache.loader.session", "", "_checked"),
+    "map, make the tensors": ("wcache.loader.attachment", "Attachment", "tensors"),
+}
+"""In the order of an attach. Two hold another one, which is taken off: gather the offer, Session.decide the decision and the headers."""
 
 
-def make_checkpoint(directory: Path, size_bytes: int) -> Path:
-    """Zeros in bfloat16: what the bytes are makes no difference to a mapping."""
-    import torch
-    from safetensors.torch import save_file
+class Steps:
+    """Milliseconds an attach of every step."""
 
-    directory.mkdir()
-    items = size_bytes // TENSORS // 2
-    names = [f"model.layers.{number // 9}.part{number % 9}.weight" for number in range(TENSORS)]
-    weight_map = {}
-    for shard in range(SHARDS):
-        file = f"model-{shard + 1:05d}-of-{SHARDS:05d}.safetensors"
-        part = {name: torch.zeros(items, dtype=torch.bfloat16) for name in names[shard::SHARDS]}
-        save_file(part, directory / file, {"format": "pt"})
-        weight_map.update(dict.fromkeys(part, file))
-    (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
-    return directory
+    def __init__(self) -> None:
+        self.ms: dict[str, list[float]] = {step: [] for step in STEPS}
+        self._now: dict[str, float] = {}
+
+    @contextmanager
+    def around_the_loader(self) -> Iterator[None]:
+        import importlib
+
+        from wcache.core.wire.messages import Decide
+
+        before = []
+        for step, (module, owner, name) in STEPS.items():
+            home: Any = importlib.import_module(module)
+            home = getattr(home, owner) if owner else home
+            plain = getattr(home, name)
+            before.append((home, name, plain))
+            only = Decide if name == "call" else None
+            setattr(home, name, self._timed(step, plain, only))
+        try:
+            yield
+        finally:
+            for home, name, plain in before:
+                setattr(home, name, plain)
+
+    def _timed(self, step: str, plain: Callable[..., Any], only: type | None) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def timed(*arguments: Any, **named: Any) -> Any:
+            if only is not None and not isinstance(arguments[1], only):
+                return plain(*arguments, **named)
+            began = time.perf_counter()
+            try:
+                return plain(*arguments, **named)
+            finally:
+                self._now[step] = self._now.get(step, 0.0) + (time.perf_counter() - began) * 1e3
+
+        return timed
+
+    def finish_attach(self) -> None:
+        connect, offer, evidence, decision, descriptors, headers, mapping = (self._now.get(step, 0.0) for step in STEPS)
+        parts = (connect, offer, evidence - offer, decision, descriptors - decision - headers, headers, mapping)
+        for step, value in zip(STEPS, parts, strict=True):
+            self.ms[step].append(value)
+        self._now.clear()
+
+
+def processor_ms(*pids: int) -> float:
+    """What all threads of these processes have run so far (proc(5), schedstat: nanoseconds)."""
+    files = [path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(path.read_text(encoding="ascii").split()[0]) for path in files) / 1e6
+
+
+def settled_ms(*pids: int) -> float:
+    """As `processor_ms`, once they have nothing left to do. It does not sleep: a virtual processor that went idle comes back slow, and what
+    runs next takes three times as long."""
+    found, since = processor_ms(*pids), time.perf_counter()
+    while time.perf_counter() - since < SETTLED_S:
+        now = processor_ms(*pids)
+        if now != found:
+            found, since = now, time.perf_counter()
+    return found
 
 
 def times_ms(run: Callable[[], Any]) -> list[float]:
@@ -50,62 +115,111 @@ def times_ms(run: Callable[[], Any]) -> list[float]:
     return found
 
 
-def measure() -> list[dict[str, object]]:
-    from safetensors.torch import load_file as reference
+class Case:
+    """One checkpoint and what was measured of it, a list of RUNS values a round."""
 
-    rows: list[dict[str, object]] = []
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.files = sorted(place.glob("*.safetensors"))
+        self.attached: list[list[float]] = []
+        self.mapped: list[list[float]] = []
+        self.waited_for_ms: list[float] = []
+        self.engine_ms: list[float] = []
+        self.daemon_ms: list[float] = []
+        self.steps = Steps()
+
+    def round(self, daemon: tuple[int, ...]) -> None:
+        from safetensors.torch import load_file
+
+        from wcache.loader.attach import attach
+
+        def once() -> Any:
+            attachment = attach(self.place, on_miss="strict")
+            return attachment, attachment.tensors()
+
+        self.mapped.append(times_ms(lambda: [load_file(file) for file in self.files]))
+        self.attached.append(times_ms(once))
+        for _ in range(RUNS):
+            before_ms, began = settled_ms(*daemon), time.process_time()
+            attachment = attach(self.place, on_miss="strict")
+            self.waited_for_ms.append(processor_ms(*daemon) - before_ms)
+            attachment.tensors()
+            self.engine_ms.append((time.process_time() - began) * 1e3)
+            attachment.close()
+            self.daemon_ms.append(settled_ms(*daemon) - before_ms)
+        with self.steps.around_the_loader():
+            for _ in range(RUNS // 2):
+                once()
+                self.steps.finish_attach()
+
+    def middles(self) -> list[float]:
+        return [statistics.median(values) for values in self.attached]
+
+
+def measure() -> list[Row]:
+    rows: list[Row] = []
     with places() as environ:
         os.environ.update(environ)
         scratch = Path(environ["WCACHE_STATE_DIR"]).parent
         wcache(environ, "daemon", "start")
-        from wcache.loader import load_file
-        from wcache.loader.attach import attach
-
-        made = {size_bytes: make_checkpoint(scratch / f"m{size_bytes}", size_bytes) for size_bytes in SIZES_BYTES}
-        for place in made.values():
-            wcache(environ, "load", str(place))
-        os.sync()  # else the ledger's commits wait behind the checkpoints that were just written
-        # In turns, so that what a neighbour does to the machine meets every size alike.
-        attached_ms: dict[int, list[float]] = {size_bytes: [] for size_bytes in made}
+        cases = {}
+        for tensors, shards in SHAPES:
+            for size_bytes in SIZES_BYTES:
+                place = sparse_checkpoint(scratch / f"m-{tensors}-{shards}-{size_bytes}", tensors, shards, size_bytes)
+                wcache(environ, "load", str(place))
+                cases[tensors, shards, size_bytes] = Case(place)
+        status = json.loads(wcache(environ, "status", "--json"))
+        daemon = (int(status["server_pid"]), int(status["vault_pid"]))
+        os.sync()
+        for case in cases.values():
+            case.round(daemon)  # imports, page cache: not counted
+            case.__init__(case.place)  # type: ignore[misc]
         for _ in range(ROUNDS):
-            for size_bytes, place in made.items():
-                attached_ms[size_bytes] += times_ms(lambda place=place: attach(place, on_miss="strict").tensors())  # type: ignore[misc]
-        for size_bytes, place in made.items():
-            files = sorted(place.glob("*.safetensors"))
-            attached = attached_ms[size_bytes]
-            loaded = times_ms(lambda files=files: [load_file(file, on_miss="strict") for file in files])  # type: ignore[misc]
-            mapped = times_ms(lambda files=files: [reference(file) for file in files])  # type: ignore[misc]
-            # The reference maps too; an engine that needs its own memory pays for the bytes.
-            copied = times_ms(lambda files=files: [{name: t.clone() for name, t in reference(file).items()} for file in files])  # type: ignore[misc]
-            size = f"{size_bytes >> 20} MiB"
-            middle_ms = statistics.median(attached)
-            for what, found, goal in (
-                (f"attach, {TENSORS} tensors, {size}", attached, f"<= {GOAL_MS}"),
-                (f"wcache load_file of {SHARDS} shards, {size}", loaded, ""),
-                (f"safetensors load_file (mmap, warm page cache), {size}", mapped, ""),
-                (f"safetensors load_file into memory of its own, {size}", copied, ""),
-            ):
-                low, middle, high = statistics.quantiles(found, n=4)
-                rows.append({"what": f"{what}, median", "value": middle, "unit": "ms", "goal": goal})
-                rows.append({"what": f"{what}, quartiles", "value": f"{low:.1f} to {high:.1f}", "unit": "ms", "goal": ""})
-            ratio = middle_ms / statistics.median(mapped)
-            rows.append({"what": f"attach / safetensors mmap, {size}", "value": ratio, "unit": "x", "goal": ""})
-            rows.append(
-                {"what": f"into own memory / attach, {size}", "value": statistics.median(copied) / middle_ms, "unit": "x", "goal": ""}
-            )
-        small, large = (statistics.median(attached_ms[size_bytes]) for size_bytes in SIZES_BYTES)
-        rows.append({"what": "attach, 256 MiB / 32 MiB", "value": large / small, "unit": "x", "goal": "1: flat in the size"})
+            for case in cases.values():
+                case.round(daemon)
+        for tensors, shards in SHAPES:
+            small, large = (cases[tensors, shards, size_bytes] for size_bytes in SIZES_BYTES)
+            rows += rows_of(shape_name(tensors, shards), small, large, tensors)
+    return rows
+
+
+def shape_name(tensors: int, shards: int) -> str:
+    return f"{tensors:,} tensors in {shards} shard{'s' if shards > 1 else ''}"
+
+
+def flat(rounds: list[list[float]]) -> list[float]:
+    return [value for values in rounds for value in values]
+
+
+def rows_of(shape: str, small: Case, large: Case, tensors: int) -> list[Row]:
+    goal = f"<= {GOAL_MS}" if tensors == 272 else ""
+    small_mib, large_mib = (size >> 20 for size in SIZES_BYTES)
+    rows = [
+        timing(f"{shape}: attach, {large_mib} MiB", flat(large.attached), "ms", goal),
+        ratio(
+            f"{shape}: attach of {large_mib} / {small_mib} MiB", list(zip(large.middles(), small.middles(), strict=True)),
+            f"the same with {small_mib} MiB", "<= 1.3: flat in the bytes",
+        ),
+        timing(f"{shape}: safetensors load_file (mmap, warm page cache)", flat(large.mapped), "ms"),
+        ratio(
+            f"{shape}: attach / safetensors load_file",
+            [(attached, statistics.median(mapped)) for attached, mapped in zip(large.middles(), large.mapped, strict=True)],
+            "safetensors.torch.load_file of the same files, warm page cache",
+        ),
+        timing(
+            f"{shape}: the daemon's processor time until the descriptors are there", small.waited_for_ms + large.waited_for_ms, "ms",
+            f"<= {GOAL_DAEMON_MS}",
+        ),
+        ratio(
+            f"{shape}: processor time, the daemon's until the descriptors are there / the engine's own",
+            list(zip(small.waited_for_ms + large.waited_for_ms, small.engine_ms + large.engine_ms, strict=True)),
+            "the engine's process in the same attach",
+        ),
+        timing(f"{shape}: the daemon's processor time until the lease's end is on record", small.daemon_ms + large.daemon_ms, "ms"),
+    ]  # fmt: skip
+    rows += [timing(f"{shape}: step, {step}", small.steps.ms[step] + large.steps.ms[step], "ms") for step in STEPS]
     return rows
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    found = measure()
-    if arguments.json:
-        sys.stdout.write(json.dumps(found) + "\n")
-    else:
-        for row in found:
-            value = row["value"] if isinstance(row["value"], str) else f"{row['value']:.2f}"
-            sys.stdout.write(f"{row['what']:<70} {value:>14} {row['unit']:<3} {row['goal']}\n")
+    main(__doc__, measure)

@@ -6,7 +6,6 @@ saturated and a time is mostly a place in the queue. Runs with and without alter
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 from places import ROOT, places, wcache
+from rows import Row, figure, main, ratio
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -54,7 +54,7 @@ def p99_ms(turns: list[Turn]) -> float:
     return times[int(len(times) * 0.99)] * 1000
 
 
-def measure() -> list[dict[str, object]]:
+def measure() -> list[Row]:
     """Of every pair of runs, its ratio; of all, the middle one. A load of the machine that changes in between moves single ones."""
     alone: list[list[Turn]] = []
     beside: list[list[Turn]] = []
@@ -74,31 +74,16 @@ def measure() -> list[dict[str, object]]:
                 else:
                     alone.append(run_clients(script, HONEST, TURNS))
     failed = sum(bool(turn.failure) for run in (*alone, *beside) for turn in run)
-    ratios = sorted(p99_ms(with_them) / p99_ms(without) for without, with_them in zip(alone, beside, strict=True))
-    middle = ratios[len(ratios) // 2]
+    pairs = [(p99_ms(with_them), p99_ms(without)) for without, with_them in zip(alone, beside, strict=True)]
     everyone = [[turn for run in runs for turn in run] for runs in (alone, beside)]
     return [
-        {"what": f"{HONEST} clients, p99 attach", "value": p99_ms(everyone[0]), "unit": "ms", "goal": ""},
-        {
-            "what": f"{HONEST} clients beside {len(hostile.KINDS)} hostile ones, p99 attach",
-            "value": p99_ms(everyone[1]),
-            "unit": "ms",
-            "goal": "",
-        },
-        {"what": "ratio of the two, median of the pairs", "value": middle, "unit": "x", "goal": f"<= {GOAL:g}"},
-        {"what": "ratio of the two, worst pair", "value": ratios[-1], "unit": "x", "goal": ""},
-        {"what": "attaches", "value": sum(map(len, everyone)), "unit": "", "goal": ""},
-        {"what": "attaches that were no hit", "value": failed, "unit": "", "goal": "0"},
+        figure(f"{HONEST} clients, p99 attach", p99_ms(everyone[0]), "ms"),
+        figure(f"{HONEST} clients beside {len(hostile.KINDS)} hostile ones, p99 attach", p99_ms(everyone[1]), "ms"),
+        ratio("p99 beside hostile clients / without them", pairs, "the same clients alone, in turns", f"<= {GOAL:g}"),
+        figure("attaches", sum(map(len, everyone)), ""),
+        figure("attaches that were no hit", failed, "", "0"),
     ]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    found = measure()
-    if arguments.json:
-        sys.stdout.write(json.dumps(found) + "\n")
-    else:
-        for row in found:
-            sys.stdout.write(f"{row['what']:<58} {row['value']:>9.2f} {row['unit']:<3} {row['goal']}\n")
+    main(__doc__, measure)

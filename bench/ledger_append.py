@@ -6,18 +6,16 @@ what waits (synchronous=FULL). The raw side has no SQLAlchemy, no state machine 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import sqlite3
-import statistics
-import sys
 import tempfile
 import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
+
+from rows import Row, figure, main, ratio, timing
 
 from wcache.core.model import events as ev
 from wcache.core.model.policy import Policy
@@ -28,6 +26,8 @@ from wcache.ledger.upgrade import create
 from wcache.ledger.writer import LedgerWriter
 
 CALLERS = 64
+ROUNDS = 4
+SECONDS = 6.0  # of each side
 POLICY = Policy()
 
 
@@ -60,7 +60,7 @@ def load_residency(ledger: Ledger, residency: str) -> None:
         raise results[0]
 
 
-def run_callers(seconds: float, work: object) -> tuple[float, list[float]]:
+def run_callers(seconds: float, work: object, name: str) -> tuple[float, list[float]]:
     """64 threads, each waiting for its own unit before the next; returns (events a second, latencies in ms)."""
     latencies: list[list[float]] = [[] for _ in range(CALLERS)]
     counts = [0] * CALLERS
@@ -69,7 +69,7 @@ def run_callers(seconds: float, work: object) -> tuple[float, list[float]]:
     def caller(index: int) -> None:
         number = 0
         while time.perf_counter() < stop_at:
-            for unit in units_of_attach(f"a-{index}-{number}", "r-1"):
+            for unit in units_of_attach(f"a-{name}-{index}-{number}", "r-1"):
                 before = time.perf_counter()
                 work(unit).result()  # type: ignore[operator]
                 latencies[index].append((time.perf_counter() - before) * 1e3)
@@ -155,51 +155,37 @@ class RawWriter:
                 future.set_result([0] * len(unit))
 
 
-def measure(seconds: float, directory: Path) -> dict[str, dict[str, float]]:
-    results = {}
+def measure(seconds: float, directory: Path) -> list[Row]:
+    """Both in turns, ROUNDS times, each a part of `seconds`."""
     ledger = Ledger.open(directory / "wcache" / "ledger.sqlite")
     load_residency(ledger, "r-1")
-    writer = LedgerWriter(ledger)
-    results["wcache ledger"] = _figures(*run_callers(seconds, writer.submit))
+    writer, raw = LedgerWriter(ledger), RawWriter(directory / "raw.sqlite")
+    rates: dict[str, list[float]] = {}
+    waits: dict[str, list[float]] = {}
+    for number in range(ROUNDS):
+        for name, work in (("wcache ledger", writer.submit), ("raw sqlite3", raw.submit)):
+            rate, latencies = run_callers(seconds / ROUNDS, work, f"{number}")
+            rates.setdefault(name, []).append(rate)
+            waits.setdefault(name, []).extend(latencies)
     writer.close()
     ledger.close()
-    raw = RawWriter(directory / "raw.sqlite")
-    results["raw sqlite3"] = _figures(*run_callers(seconds, raw.submit))
     raw.close()
-    return results
+    rows: list[Row] = []
+    for name, found in rates.items():
+        ours = name == "wcache ledger"
+        p99 = sorted(waits[name])[int(len(waits[name]) * 0.99)]
+        rows.append(timing(f"{name}: events", found, "1/s", ">= 3000" if ours else ""))
+        rows.append(timing(f"{name}: a caller waits", waits[name], "ms"))
+        rows.append(figure(f"{name}: a caller waits, p99", p99, "ms", "<= 40" if ours else ""))
+    pairs = list(zip(rates["wcache ledger"], rates["raw sqlite3"], strict=True))
+    rows.append(ratio("wcache / raw sqlite3, events a second", pairs, "plain sqlite3 writing the same rows", ">= 0.5"))
+    return rows
 
 
-def rows(results: dict[str, dict[str, float]]) -> list[dict[str, object]]:
-    goals = {("wcache ledger", "events_per_s"): ">= 3000", ("wcache ledger", "p99_ms"): "<= 40"}
-    found: list[dict[str, object]] = []
-    for name, figures in results.items():
-        for figure, value in figures.items():
-            what, unit = ("events", "1/s") if figure == "events_per_s" else (figure.removesuffix("_ms"), "ms")
-            found.append({"what": f"{name}: {what}", "value": value, "unit": unit, "goal": goals.get((name, figure), "")})
-    ours, raw = (results[name]["events_per_s"] for name in ("wcache ledger", "raw sqlite3"))
-    return [*found, {"what": "wcache / raw sqlite3", "value": ours / raw, "unit": "x", "goal": ""}]
-
-
-def _figures(rate: float, latencies: list[float]) -> dict[str, float]:
-    p99 = latencies[int(len(latencies) * 0.99)]
-    return {"events_per_s": round(rate), "p50_ms": round(statistics.median(latencies), 2), "p99_ms": round(p99, 2)}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--directory", type=Path, help="where to write (default: a temporary directory)")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="wcache-bench-", dir=arguments.directory) as directory:
-        results = measure(arguments.seconds, Path(directory))
-    if arguments.json:
-        json.dump(rows(results), sys.stdout)
-        return
-    print(f"durable, validated, chained, projected events; {CALLERS} callers, group commit")
-    for name, figures in results.items():
-        print(f"  {name:<16} {figures['events_per_s']:>7,} events/s   p50 {figures['p50_ms']:>6} ms   p99 {figures['p99_ms']:>6} ms")
+def rounds() -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="wcache-bench-") as directory:
+        return measure(SECONDS, Path(directory))
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, rounds)

@@ -1,21 +1,20 @@
 """When the cache helps on a CPU: every byte of SmolLM2 read once, from safetensors and through wcache, with a warm and a cold page cache.
 
-Each figure is the best of three new processes. Cold means that the kernel dropped the shards' pages just before (posix_fadvise(2),
-POSIX_FADV_DONTNEED); the disk below may have caches of its own. Imports are not counted.
+Each figure is of five new processes, the two loaders in turns. Cold means that the kernel dropped the shards' pages just before
+(posix_fadvise(2), POSIX_FADV_DONTNEED); the disk below may have caches of its own. Imports are not counted.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 from places import checkpoint, places, wcache
+from rows import Row, main, ratio, timing
 
-RUNS = 3
+RUNS = 5
 CHILD = """
 import sys, time
 import torch
@@ -47,27 +46,27 @@ def once(loader: str, shards: list[Path], environ: dict[str, str]) -> tuple[floa
     return float(ready), float(touched)
 
 
-def measure() -> list[dict[str, object]]:
+def measure() -> list[Row]:
     shards = sorted(checkpoint().glob("*.safetensors"))
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     with places() as environ:
         environ["WCACHE_ON_MISS"] = "strict"
         wcache(environ, "daemon", "start")
         wcache(environ, "load", str(checkpoint()))
         for state in ("warm", "cold"):
-            for loader in LOADERS:
-                found = []
-                for _ in range(RUNS):
+            found: dict[str, list[tuple[float, float]]] = {loader: [] for loader in LOADERS}
+            for _ in range(RUNS):
+                for loader in LOADERS:
                     if state == "cold":
                         forget(shards)
-                    found.append(once(loader, shards, environ))
-                for what, values in zip(("tensors ready", "every byte read"), zip(*found, strict=True), strict=True):
-                    rows.append({"what": f"{state} page cache, {loader}: {what}", "value": min(values), "unit": "ms", "goal": ""})
+                    found[loader].append(once(loader, shards, environ))
+            for position, what in enumerate(("tensors ready", "every byte read")):
+                values = {loader: [times[position] for times in found[loader]] for loader in LOADERS}
+                rows += [timing(f"{state} page cache, {loader}: {what}", values[loader], "ms") for loader in LOADERS]
+                pairs = list(zip(values["wcache"], values["safetensors"], strict=True))
+                rows.append(ratio(f"{state} page cache, {what}: wcache / safetensors", pairs, "safetensors.torch.load_file"))
     return rows
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.parse_args()
-    sys.stdout.write(json.dumps(measure()) + "\n")
+    main(__doc__, measure)

@@ -7,7 +7,6 @@ SQLAlchemy and nothing else. Byte code is cached first, as installing a package 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ import sys
 from pathlib import Path
 
 from places import checkpoint, places, wcache
+from rows import Row, figure, main
 
 GOAL_MB = 40
 GOAL_TOGETHER_MB = 60
@@ -38,16 +38,14 @@ def memory_mb(rollup: str) -> dict[str, float]:
     return found
 
 
-def measure() -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def measure() -> list[Row]:
+    rows: list[Row] = []
 
     def add(what: str, rollup: str, goal: str = "") -> None:
         for name, value in memory_mb(rollup).items():
-            rows.append({"what": f"{what}, {name}", "value": value, "unit": "MB", "goal": goal if name == "RSS" else ""})
+            rows.append(figure(f"{what}, {name}", value, "MB", goal if name == "RSS" else ""))
 
     with places() as environ:
-        environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        environ["PYTHONPYCACHEPREFIX"] = str(Path(environ["WCACHE_STATE_DIR"]).parent / "pyc")
         for module in ("os", "sqlalchemy"):
             for _ in range(2):  # the first one fills the cache
                 command = [sys.executable, "-c", _ONLY.format(module=module)]
@@ -67,14 +65,11 @@ def measure() -> list[dict[str, object]]:
         add(f"server, after {ATTACHES} attaches", rollup.read_text(encoding="ascii"), f"<= {GOAL_MB}")
         add("vault", vault.read_text(encoding="ascii"))
         together = memory_mb(rollup.read_text(encoding="ascii"))["RSS"] + memory_mb(vault.read_text(encoding="ascii"))["RSS"]
-        rows.append({"what": "server and vault together, RSS", "value": together, "unit": "MB", "goal": f"<= {GOAL_TOGETHER_MB}"})
+        rows.append(figure("server and vault together, RSS", together, "MB", f"<= {GOAL_TOGETHER_MB}"))
         torch = "libtorch" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
-    rows.append({"what": "torch in the server", "value": "yes" if torch else "no", "unit": "", "goal": "no"})
+    rows.append(figure("torch in the server", "yes" if torch else "no", "", "no"))
     return rows
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.parse_args()
-    sys.stdout.write(json.dumps(measure()) + "\n")
+    main(__doc__, measure)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from places import checkpoint, places, wcache
+from rows import Row, main, ratio, timing
 
 STEPS = 10
+UPDATE = "update: attach and swap"
+FRESH = "transformers' from_pretrained of the same files, warm page cache"
 
 
-def measure() -> list[dict[str, object]]:
+def measure() -> list[Row]:
     import transformers
     from transformers import AutoModelForCausalLM
 
@@ -45,7 +45,7 @@ def measure() -> list[dict[str, object]]:
             timed("wcache load (waits until the files are 2 s old)", began)
             began = time.perf_counter()
             update(engine, place, on_miss="strict")
-            timed("update: attach and swap", began)
+            timed(UPDATE, began)
             if not all(mine.equal(theirs) for mine, theirs in zip(engine.parameters(), trainer.parameters(), strict=True)):
                 raise SystemExit(f"step {step}: the live model does not have the trainer's weights")
             if previous:
@@ -53,29 +53,14 @@ def measure() -> list[dict[str, object]]:
             previous = loaded["residency"]
             began = time.perf_counter()
             fresh = AutoModelForCausalLM.from_pretrained(place)
-            timed("transformers' from_pretrained of the same files, warm page cache", began)
+            timed(FRESH, began)
             del fresh
             for file in place.glob("*.safetensors"):
                 file.unlink()
-    rows: list[dict[str, object]] = []
-    for what, found in seconds.items():
-        rows.append({"what": f"{what}, median of {STEPS}", "value": round(statistics.median(found), 4), "unit": "s", "goal": ""})
-        rows.append({"what": f"{what}, slowest", "value": round(max(found), 4), "unit": "s", "goal": ""})
-    return rows
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    rows = measure()
-    if args.json:
-        sys.stdout.write(json.dumps(rows) + "\n")
-    else:
-        for row in rows:
-            sys.stdout.write(f"{row['what']}: {row['value']} {row['unit']}\n")
-    return 0
+    rows = [timing(what, found, "s") for what, found in seconds.items()]
+    pairs = list(zip(seconds[UPDATE], seconds[FRESH], strict=True))
+    return [*rows, ratio("update / from_pretrained", pairs, FRESH)]
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main(__doc__, measure)

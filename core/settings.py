@@ -17,11 +17,6 @@ from wcache.core.places import LOCK_NAME as LOCK_NAME
 from wcache.core.places import SOCKET_NAME as SOCKET_NAME
 from wcache.core.places import SUN_PATH_MAX as SUN_PATH_MAX
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _PLACES = ("runtime_dir", "state_dir", "ledger")
 _SHARED = ("shared_group", "daemon_uid")
 _DAEMON = (*_SHARED, "health_port", "expect", "budget_bytes")
@@ -79,16 +74,26 @@ def config_files(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
     return (Path("/etc/wcache/wcache.toml"), home / "wcache" / "wcache.toml")
 
 
+def _parsed(text: str) -> dict[str, Any]:
+    """Raises ValueError (TOMLDecodeError is one). Imported here: most commands find no file, and the parser is a tenth of their start."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
+
+
 def _from_files(environ: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in config_files(environ):
         try:
-            body = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            body = _parsed(text) if text else {}
         except FileNotFoundError:
             if environ.get("WCACHE_CONFIG"):
                 raise UsageError("no such file", where=str(path), remedy="correct or unset WCACHE_CONFIG") from None
             continue
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise UsageError(f"cannot be read: {error}", where=str(path)) from error
         policy = body.pop("policy", {})
         if not isinstance(policy, dict):

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from wcache.core.model.errors import LedgerError, LedgerUnavailable, NotFound, WcacheError
 from wcache.core.model.events import Event, stream_of
 from wcache.ledger import chain, schema
-from wcache.ledger.database import connect_reader, connect_writer, driver, refuse_network_filesystem, translated
+from wcache.ledger.database import connect_reader, connect_writer, driver, refuse_network_filesystem, translated, write_transaction
 from wcache.ledger.lock import LOCK_WAIT_S, FileLock
 from wcache.ledger.projection import Accepted, project
 from wcache.ledger.stored import (
@@ -57,6 +57,8 @@ class Ledger:
         self.origin = origin
         self.read_only = read_only
         self._engine = engine
+        with engine.connect() as connection:
+            self._db = driver(connection)  # the engine's only one, for as long as it lives
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._lock = FileLock(lock_path(path))
@@ -141,8 +143,8 @@ class Ledger:
         prepared = [_prepare_unit(unit) for unit in units]
         with self._mutex, self._lock.held(LOCK_WAIT_S), translated(self.path):
             self._check_in_place()
-            with self._engine.begin() as connection:
-                results = self._append(driver(connection), prepared)
+            with write_transaction(self._db):
+                results = self._append(self._db, prepared)
             self._checkpoint_if_due()
         return results
 
@@ -171,9 +173,9 @@ class Ledger:
         self._check_usable()
         with self._mutex, self._lock.held(LOCK_WAIT_S), translated(self.path):
             self._check_in_place()
-            with self._engine.begin() as connection:
-                version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-                connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
+            with write_transaction(self._db):
+                version = self._db.execute("PRAGMA user_version").fetchone()[0]
+                self._db.execute(f"PRAGMA user_version = {int(version)}")
 
     def _append(self, db: sqlite3.Connection, units: Sequence[list[Prepared] | WcacheError]) -> list[list[int] | WcacheError]:
         every = [item for unit in units if not isinstance(unit, WcacheError) for item in unit]
@@ -245,8 +247,7 @@ class Ledger:
             size = log.stat().st_size
             if size < self._checkpoint_at_bytes:
                 return
-            with self._engine.connect() as connection:
-                _, frames, moved = driver(connection).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            _, frames, moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             # Readers may keep frames back; then the log goes on growing, and the next attempt waits for as much again.
             self._checkpoint_at_bytes = WAL_CHECKPOINT_BYTES if frames == moved else size + WAL_CHECKPOINT_BYTES
 

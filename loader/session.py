@@ -45,6 +45,7 @@ from wcache.core.wire.messages import (
     StatusRequest,
     VerifyBehind,
 )
+from wcache.loader.collector import paused_collector
 from wcache.loader.mapping import Segment
 from wcache.loader.packed import Packed, take_packed
 from wcache.loader.record import new_event_id as new_event_id
@@ -219,11 +220,12 @@ def _checked(decided: Decided, received: list[tuple[SegmentManifest, int]], devi
             return Answer(decided, problem=error)
     segments: list[Segment] = []
     problem: WcacheError | None = None
-    for manifest, descriptor in received:
-        try:
-            segments.append(Segment(manifest.name, descriptor, manifest.size_bytes))
-        except WcacheError as error:  # noqa: PERF203
-            problem = error
+    with paused_collector():
+        for manifest, descriptor in received:
+            try:
+                segments.append(Segment(manifest.name, descriptor, manifest.size_bytes))
+            except WcacheError as error:  # noqa: PERF203
+                problem = error
     if problem is not None:
         for segment in segments:
             segment.close()

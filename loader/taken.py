@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wcache.core.memory.views import block_tensors
 from wcache.core.model.vocabulary import Mode
+from wcache.loader.collector import paused_collector
 from wcache.loader.mapping import Segment, ShardMap
 from wcache.loader.packed import PackedMemory
 from wcache.loader.room import check_room
@@ -39,8 +40,9 @@ def take(attachment: Attachment, names: Collection[str] | None = None) -> Taken:
         found = copy_to_gpu(attachment.segments.values(), attachment.gpu, names)
     else:
         wanted = [name for name, segment in attachment.segments.items() if names is None or _has_any(segment, names)]
-        maps = shards = tuple(attachment.shard(name) for name in wanted)
-        found = _from_shards(shards, names, copy=attachment.copies)
+        with paused_collector():
+            maps = shards = tuple(attachment.shard(name) for name in wanted)
+            found = _from_shards(shards, names, copy=attachment.copies)
     if attachment.copies:
         maps = ()
     return Taken(found, maps, (time.monotonic() - began) * 1000)

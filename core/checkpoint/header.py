@@ -27,6 +27,8 @@ DTYPE_BITS: dict[str, int] = {
     "C64": 64, "F64": 64, "I64": 64, "U64": 64,
 }  # fmt: skip
 
+_ALIGNMENT_BYTES = {dtype: max(1, bits // 8) for dtype, bits in DTYPE_BITS.items()}
+
 
 class TensorEntry(msgspec.Struct, frozen=True, gc=False):
     """One tensor of a shard; `begin` and `end` are byte offsets from the start of the data, which follows the header."""
@@ -44,7 +46,7 @@ class TensorEntry(msgspec.Struct, frozen=True, gc=False):
     @property
     def alignment_bytes(self) -> int:
         """What the address of the tensor must divide by to be used in place: its item size, 1 below a byte."""
-        return max(1, DTYPE_BITS[self.dtype] // 8)
+        return _ALIGNMENT_BYTES[self.dtype]
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -62,7 +64,8 @@ class Header(msgspec.Struct, frozen=True):
         Information, not an error: the format allows it, and a header that is no multiple of 8 misaligns every wide tensor.
         """
         start = base + self.header_bytes
-        return tuple(entry for entry in self.tensors if entry.size_bytes and (start + entry.begin) % entry.alignment_bytes)
+        # Twice an attach, for every tensor: the properties would be a call each.
+        return tuple(entry for entry in self.tensors if (start + entry.begin) % _ALIGNMENT_BYTES[entry.dtype] and entry.end != entry.begin)
 
 
 def read_header(read_at: Callable[[int, int], bytes], size_bytes: int, *, where: str) -> Header:
