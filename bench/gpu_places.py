@@ -27,6 +27,19 @@ def machine() -> str:
     return f"{device.name}, driver {nvml.driver_version()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d', time.gmtime())}"
 
 
+def settled_mib(uuid: str) -> int:
+    """GPU memory in use once it stands still: processes that ended give their contexts back a moment later."""
+    from wcache.core.memory import nvml
+
+    used = nvml.memory(uuid).used_bytes >> 20
+    for _ in range(20):
+        time.sleep(0.5)
+        before, used = used, nvml.memory(uuid).used_bytes >> 20
+        if before == used:
+            break
+    return used
+
+
 def sizes_like_a_model(size_bytes: int, count: int) -> list[int]:
     """`count` sizes that add up to about `size_bytes`: an embedding, then layers of four norms and seven matrices, in bfloat16 of a width
     that makes it fit."""

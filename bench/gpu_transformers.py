@@ -54,23 +54,15 @@ def main() -> int:
 
 def measure(checkpoint: Path, layers: int, *, make_it: bool) -> Iterator[dict[str, Any]]:
     """A row as soon as it is known. All engines begin at once, since importing takes longest, and build their models one after another."""
-    from wcache.core.memory import cuda, nvml
+    from gpu_places import settled_mib
+
+    from wcache.core.memory import cuda
 
     uuid = cuda.devices()[0].uuid
     if make_it:
         began = time.perf_counter()
         subprocess.run([sys.executable, __file__, "--make", str(checkpoint), str(layers)], check=True)
         yield _row("the checkpoint was made and written", round(time.perf_counter() - began, 1), "s")
-
-    def used_mib() -> int:
-        """Once it stands still: processes that ended give their contexts back a moment later."""
-        used = nvml.memory(uuid).used_bytes >> 20
-        for _ in range(20):
-            time.sleep(0.5)
-            before, used = used, nvml.memory(uuid).used_bytes >> 20
-            if before == used:
-                break
-        return used
 
     with places() as environ, ExitStack() as stack:
         environ["WCACHE_ON_MISS"] = "strict"
@@ -80,9 +72,9 @@ def measure(checkpoint: Path, layers: int, *, make_it: bool) -> Iterator[dict[st
         )
 
         def build(engine: _Engine) -> tuple[dict[str, Any], int]:
-            before_mib = used_mib()
+            before_mib = settled_mib(uuid)
             answer = engine.do("go")
-            return answer, used_mib() - before_mib
+            return answer, settled_mib(uuid) - before_mib
 
         began = time.perf_counter()
         on_host = json.loads(wcache(environ, "load", str(checkpoint), "--json"))
@@ -98,11 +90,11 @@ def measure(checkpoint: Path, layers: int, *, make_it: bool) -> Iterator[dict[st
         yield _row("logits and greedy tokens equal", _equal(reference, answer), "", "yes")
         fed.close()
         wcache(environ, "release", _residency(on_host))
-        before_mib = used_mib()
+        before_mib = settled_mib(uuid)
         began = time.perf_counter()
         wcache(environ, "load", str(checkpoint), "--device", "cuda:0")
         yield _row("wcache load onto the GPU", round(time.perf_counter() - began, 1), "s")
-        yield _row("GPU memory: the resident weights", used_mib() - before_mib, "MiB")
+        yield _row("GPU memory: the resident weights", settled_mib(uuid) - before_mib, "MiB")
         for engine, what in ((one, "model on mapped GPU memory"), (two, "a second engine on the same memory")):
             answer, more_mib = build(engine)
             yield _row(what, round(answer["seconds"], 3), "s")

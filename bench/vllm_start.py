@@ -33,6 +33,8 @@ WAIT_S = 300
 COMMON: dict[str, Any] = {
     "enforce_eager": True, "max_model_len": 2048, "skip_tokenizer_init": True, "seed": 0, "gpu_memory_utilization": 0.4,
 }  # fmt: skip
+# As `vllm serve` says it.
+OPTIONS = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in COMMON.items()]
 WAYS: dict[str, dict[str, Any]] = {
     "disk, warm": {},
     "disk, cold": {},
@@ -96,8 +98,7 @@ class Starts:
             self._start(environ, "disk, warm", "first")  # fills vLLM's own caches
             nothing_mib = self._used_mib()
             self._timed(environ, "wcache load", "load", str(self._checkpoint))
-            options = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in COMMON.items()]
-            self._timed(environ, "wcache preload", "preload", "--", "vllm", "serve", str(self._checkpoint), *options)
+            self._timed(environ, "wcache preload", "preload", "--", "vllm", "serve", str(self._checkpoint), *OPTIONS)
             self._row("GPU memory with only wcache's daemon", self._used_mib() - nothing_mib, "MiB")
             with self._preloaded(environ) as ways:
                 for number in range(rounds):
@@ -162,12 +163,11 @@ class Starts:
             return
         sockets = tempfile.mkdtemp(prefix="wc-peer-")
         WAYS["vllm preload"]["model_loader_extra_config"]["socket_dir"] = sockets
-        options = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in COMMON.items()]
         before_mib, began_s = self._used_mib(), time.monotonic()
         log = self._logs / "peer.log"
         with log.open("w") as file:
             command = [
-                sys.executable, "-m", "vllm.entrypoints.cli.main", "preload", "--model", str(self._checkpoint), *options,
+                sys.executable, "-m", "vllm.entrypoints.cli.main", "preload", "--model", str(self._checkpoint), *OPTIONS,
                 "--weight-cache-socket-dir", sockets,
             ]  # fmt: skip
             process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
@@ -191,19 +191,13 @@ class Starts:
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _used_mib(self) -> int:
-        """Once it stands still: processes that ended give their contexts back a moment later."""
         if not self._gpu:
             return 0
+        from gpu_places import settled_mib
+
         from wcache.core.memory import nvml
 
-        uuid = nvml.chosen(None, os.environ.get("CUDA_VISIBLE_DEVICES"))[0]
-        used = nvml.memory(uuid).used_bytes >> 20
-        for _ in range(20):
-            time.sleep(0.5)
-            before, used = used, nvml.memory(uuid).used_bytes >> 20
-            if before == used:
-                break
-        return used
+        return settled_mib(nvml.chosen(None, os.environ.get("CUDA_VISIBLE_DEVICES"))[0])
 
     def _row(self, what: str, value: Any, unit: str, goal: str = "") -> None:
         self._rows.append({"what": what, "value": value, "unit": unit, "goal": goal})

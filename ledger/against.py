@@ -10,8 +10,9 @@ import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, SignatureInvalid
 from wcache.core.model.events import CheckpointSigned, decode_payload
-from wcache.ledger.leaves import beginning, head_seq, roots
+from wcache.ledger.leaves import head_seq, roots
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex
+from wcache.ledger.segments import read_history
 from wcache.ledger.signing import PublicKey
 
 Add = Callable[[int | None, str, str], None]
@@ -40,13 +41,13 @@ def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add
     signed), `rewritten` (other events than were signed).
     """
     try:
-        size, begin = head_seq(db), beginning(db, origin)
+        size, history = head_seq(db), read_history(db, origin)
     except (sqlite3.Error, LedgerCorrupt):
         return  # whoever looks at the rows has said so
     wanted: dict[int, list[tuple[int | None, str, bytes]]] = {}
     for name, checkpoint in given.checkpoints:
         try:
-            end = begin.end_of(checkpoint.ledger)
+            end = history.end_of(checkpoint.ledger)
         except KeyError:
             add(None, "origin", f"{name} is a checkpoint of {checkpoint.origin}, another ledger")
             continue
@@ -63,9 +64,9 @@ def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add
             add(None, "truncated", what)
             continue
         wanted.setdefault(checkpoint.size, []).append((None, name, checkpoint.root))
-    compared = max((count for count in wanted if count >= begin.seq), default=None)
+    compared = max((count for count in wanted if count >= history.frontier.size), default=None)
     for seq, event in _recorded(db):
-        if event.origin != begin.origin_at(seq):
+        if event.origin != history.origin_at(seq):
             add(seq, "origin", f"it records a checkpoint of the ledger {event.origin}")
         elif event.size >= seq:
             add(seq, "rewritten", f"it records a checkpoint of {event.size} events, more than there were")
@@ -74,13 +75,13 @@ def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add
     if not wanted:
         return
     try:
-        found = roots(db, origin, wanted, path)
+        found = roots(db, history, wanted, path)
     except LedgerCorrupt as error:
         add(None, "rewritten", f"the events that were signed cannot be hashed: {error.what}")
         return
     for count, claims in sorted(wanted.items()):
         for where, name, root in claims:
-            if count < begin.seq:
+            if count < history.frontier.size:
                 if where is None:
                     notes.append(f"{name} is about the first {count} events, which were dropped: it cannot be compared any more")
             elif found[count] != root:

@@ -14,10 +14,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, UsageError
-from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.leaves import Beginning, Progress, beginning, head_seq
-from wcache.ledger.stored import read_origin
-from wcache.ledger.upgrade import require_current
+from wcache.ledger.leaves import Progress, head_seq
+from wcache.ledger.reading import reading
+from wcache.ledger.segments import History, read_history
 
 FORMAT = "wcache/export/1"
 PAGE_EVENTS = 2000
@@ -34,17 +33,8 @@ def export(ledger: Path | str, progress: Progress | None = None) -> Iterator[byt
 
     Raises NotFound, LedgerError; LedgerCorrupt where rows cannot be read at all.
     """
-    path = Path(ledger).absolute()
-    reader = connect_reader(path)
-    try:
-        with translated(path):
-            with reader.begin() as connection:
-                require_current(connection, path)
-                origin = read_origin(connection, path)
-                db = driver(connection)
-            yield from _lines(db, origin, progress)
-    finally:
-        reader.dispose()
+    with reading(Path(ledger).absolute()) as (db, origin):
+        yield from _lines(db, origin, progress)
 
 
 def export_to(ledger: Path | str, target: Path | BinaryIO, progress: Progress | None = None) -> int:
@@ -78,33 +68,33 @@ def _write(ledger: Path | str, file: BinaryIO, progress: Progress | None) -> int
 
 def _lines(db: sqlite3.Connection, origin: str, progress: Progress | None) -> Iterator[bytes]:
     encode = msgspec.json.Encoder().encode
-    begin, until = beginning(db, origin), head_seq(db)
+    history, until = read_history(db, origin), head_seq(db)
     yield encode(
         {
-            "kind": "ledger", "format": FORMAT, "origin": origin, "after_seq": begin.seq,
-            "chain": begin.chain.hex(), "frontier": [node.hex() for node in begin.nodes],
+            "kind": "ledger", "format": FORMAT, "origin": origin, "after_seq": history.frontier.size,
+            "chain": history.chain_before.hex(), "frontier": [node.hex() for node in history.frontier.nodes],
         }
     )  # fmt: skip
-    after, events = begin.seq, 0
+    after, events = history.frontier.size, 0
     while rows := db.execute(_SELECT, (after, until, PAGE_EVENTS)).fetchall():
         if rows[-1][0] <= after:
             raise LedgerCorrupt("its rows are out of order", where=f"seq {after}")
         for row in rows:
-            yield encode(event_line(row, begin, origin))
+            yield encode(event_line(row, history, origin))
         after, events = rows[-1][0], events + len(rows)
         if progress is not None:
             progress(after, until)
     yield encode({"kind": "end", "events": events, "head_seq": after})
 
 
-def event_line(row: Any, begin: Beginning, origin: str) -> dict[str, Any]:
+def event_line(row: Any, history: History, origin: str) -> dict[str, Any]:
     """One row as a line says it: hashes and salt in hex, the payload as the text that was hashed, and the origin that it was chained under
     where that is another than `origin`."""
     line = {"kind": "event", **dict(zip(_COLUMNS, row, strict=True))}
     for name in ("salt", "payload_hash", "chain"):
         value = line[name]
         line[name] = value.hex() if isinstance(value, bytes) else value
-    chained = begin.origin_at(line["seq"])
+    chained = history.origin_at(line["seq"])
     return line if chained == origin else {**line, "origin": chained}
 
 

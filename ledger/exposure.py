@@ -68,10 +68,10 @@ def had(mode: str | None, arrived: bool, ended: bool, how: str) -> str:
 def exposures(audit: Audit, window: Window | None = None, *, seqs: Sequence[int] = ()) -> list[Exposure]:
     """In the order of the decisions. With `seqs` only what these wrong hits (their decisions) and the checkpoints that they asked for
     have to do with."""
-    wrong = [row for row in audit.wrong_hits(window) if not seqs or row["seq"] in seqs or row["first_seq"] in seqs]
+    wrong = audit.wrong_hits(window)
     if seqs:
-        asked = {(row["checkpoint"], row["served_digest"]) for row in wrong}
-        wrong = [row for row in audit.wrong_hits(window) if (row["checkpoint"], row["served_digest"]) in asked]
+        asked = {(row["checkpoint"], row["served_digest"]) for row in wrong if row["seq"] in seqs or row["first_seq"] in seqs}
+        wrong = [row for row in wrong if (row["checkpoint"], row["served_digest"]) in asked]
     rows = {row["attach"]: (row, True) for row in wrong}
     for row in _unknown(audit, window, wrong):
         rows.setdefault(row["attach"], (row, False))

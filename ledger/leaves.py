@@ -13,13 +13,11 @@ from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
-import msgspec
-
 from wcache.core.model.errors import LedgerCorrupt
 from wcache.ledger.chain import Chain
 from wcache.ledger.database import meaning
 from wcache.ledger.merkle import Frontier
-from wcache.ledger.segments import read_history
+from wcache.ledger.segments import History
 
 PAGE_EVENTS = 5000
 _SELECT = (
@@ -30,51 +28,20 @@ _SELECT = (
 Progress = Callable[[int, int], None]
 
 
-class Beginning(msgspec.Struct, frozen=True):
-    """What has to be known beside the rows: how many events before the first row are gone, what the tree needs of them, and the hash that
-    the first row links to. `origins`: rows below each seq were chained when the ledger had that origin, before it was restored."""
-
-    origin: str
-    chain: bytes
-    seq: int = 0
-    nodes: tuple[bytes, ...] = ()
-    origins: tuple[tuple[int, str], ...] = ()
-
-    def frontier(self) -> Frontier:
-        return Frontier(self.seq, self.nodes)
-
-    def origin_at(self, seq: int) -> str:
-        """The origin that the row of this seq was chained under."""
-        return next((origin for until, origin in self.origins if seq < until), self.origin)
-
-    def end_of(self, origin: str) -> int | None:
-        """The newest seq that this origin may have; None for the one that goes on. Raises KeyError for one that this ledger never had."""
-        if origin == self.origin:
-            return None
-        return {name: until - 1 for until, name in self.origins}[origin]
-
-
-def beginning(db: sqlite3.Connection, origin: str) -> Beginning:
-    """Of the ledger as its own events describe it. Raises LedgerCorrupt where its first row does not say what came before it."""
-    history = read_history(db, origin)
-    return Beginning(origin, history.chain_before, history.frontier.size, history.frontier.nodes, history.origins)
-
-
 def head_seq(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
 
 
-def leaf_hashes(db: sqlite3.Connection, origin: str, until: int, path: Path, *, chained: bool = False) -> Iterator[list[bytes]]:
+def leaf_hashes(db: sqlite3.Connection, history: History, until: int, path: Path, *, chained: bool = False) -> Iterator[list[bytes]]:
     """The leaf hashes of all rows up to seq `until`, some thousand at a time. Each page is read by one statement, so that nobody's
     reading keeps the log from being checkpointed.
 
     Raises LedgerCorrupt at a row that is missing or cannot be read, and with `chained` at one that is not the one that was chained.
     """
-    begin = beginning(db, origin)
-    after, previous = begin.seq, begin.chain
-    links = {name: Chain(name) for name in (origin, *(older for _, older in begin.origins))}
-    ends = {until for until, _ in begin.origins}
-    leaf_of, link = links[begin.origin_at(after + 1)].leaf, Chain.link
+    after, previous = history.frontier.size, history.chain_before
+    links = {name: Chain(name) for name in (history.origin, *(older for _, older in history.origins))}
+    ends = {until for until, _ in history.origins}
+    leaf_of, link = links[history.origin_at(after + 1)].leaf, Chain.link
     while after < until:
         try:
             rows = db.execute(_SELECT, (after, min(PAGE_EVENTS, until - after))).fetchall()
@@ -86,7 +53,7 @@ def leaf_hashes(db: sqlite3.Connection, origin: str, until: int, path: Path, *, 
             if seq != after + 1:
                 break
             if seq in ends:
-                leaf_of = links[begin.origin_at(seq)].leaf
+                leaf_of = links[history.origin_at(seq)].leaf
             try:
                 leaf = leaf_of(seq, stream, version, kind, schema, event_id, occurred_ns, recorded_ns, bool(late), hashed)
             except (TypeError, AttributeError, UnicodeError, struct.error):
@@ -103,16 +70,15 @@ def leaf_hashes(db: sqlite3.Connection, origin: str, until: int, path: Path, *, 
 
 
 def roots(
-    db: sqlite3.Connection, origin: str, sizes: Iterable[int], path: Path, *, chained: bool = False, progress: Progress | None = None
+    db: sqlite3.Connection, history: History, sizes: Iterable[int], path: Path, *, chained: bool = False, progress: Progress | None = None
 ) -> dict[int, bytes]:
     """The tree's root at each of `sizes`, from one pass over the rows; none for a size that lies before the ledger's beginning. `progress`
     is called with (events done, events in all). Raises as `leaf_hashes`."""
-    begin = beginning(db, origin)
-    frontier = begin.frontier()
-    wanted = sorted({size for size in sizes if size >= begin.seq}, reverse=True)
+    frontier = Frontier(history.frontier.size, history.frontier.nodes)
+    wanted = sorted({size for size in sizes if size >= frontier.size}, reverse=True)
     last = wanted[0] if wanted else 0
     found: dict[int, bytes] = {}
-    for leaves in chain([[]], leaf_hashes(db, origin, last, path, chained=chained)):
+    for leaves in chain([[]], leaf_hashes(db, history, last, path, chained=chained)):
         while wanted and wanted[-1] <= frontier.size + len(leaves):
             size = wanted.pop()
             here = size - frontier.size

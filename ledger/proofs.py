@@ -20,14 +20,13 @@ import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, NotFound, SignatureInvalid, UsageError
 from wcache.ledger.chain import Chain, payload_hash
-from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.export import event_line, event_row
-from wcache.ledger.leaves import Beginning, beginning, head_seq, leaf_hashes
+from wcache.ledger.leaves import head_seq, leaf_hashes
 from wcache.ledger.merkle import Tree, leaf_hash, verify_consistency, verify_inclusion
 from wcache.ledger.note import ORIGIN_LINE, SignedCheckpoint, parse_checkpoint
+from wcache.ledger.reading import reading
+from wcache.ledger.segments import History, read_history
 from wcache.ledger.signing import PublicKey
-from wcache.ledger.stored import read_origin
-from wcache.ledger.upgrade import require_current
 
 TLOG_PROOF = "c2sp.org/tlog-proof@v1"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -78,15 +77,15 @@ def prove_inclusion(ledger: Path | str, seq: int, checkpoint: SignedCheckpoint) 
     """The proof that the event `seq` is among those that `checkpoint` was signed for. Raises NotFound for an event that is not there or
     came later, LedgerCorrupt where the ledger is not the one that was signed (then nothing can be proved from it)."""
     path = Path(ledger).absolute()
-    with _tree(path, checkpoint) as (db, begin, tree):
+    with _tree(path, checkpoint) as (db, history, tree):
         row = event_row(db, seq)
         if row is None:
-            dropped = ", those before were dropped" if seq <= begin.seq else ""
+            dropped = ", those before were dropped" if seq < history.first_seq else ""
             raise NotFound(f"there is no event {seq}{dropped}", where=str(path))
         if seq > checkpoint.size:
             raise NotFound(f"event {seq} came after this checkpoint of {checkpoint.size} events", remedy="make a newer checkpoint")
         hashes = tree.inclusion_proof(seq - 1, checkpoint.size)
-    extra = base64.b64encode(msgspec.json.encode(event_line(row, begin, checkpoint.ledger))).decode()
+    extra = base64.b64encode(msgspec.json.encode(event_line(row, history, checkpoint.ledger))).decode()
     return "\n".join([TLOG_PROOF, f"extra {extra}", f"index {seq - 1}", *map(_encoded, hashes), "", checkpoint.text])
 
 
@@ -105,28 +104,21 @@ def prove_consistency(ledger: Path | str, old_size: int, checkpoint: SignedCheck
 
 
 @contextmanager
-def _tree(path: Path, checkpoint: SignedCheckpoint) -> Iterator[tuple[sqlite3.Connection, Beginning, Tree]]:
-    reader = connect_reader(path)
-    try:
-        with translated(path):
-            with reader.begin() as connection:
-                require_current(connection, path)
-                origin = read_origin(connection, path)
-                db = driver(connection)
-            begin, head = beginning(db, origin), head_seq(db)
-            if checkpoint.ledger != begin.origin_at(checkpoint.size):
-                raise UsageError(f"this is a checkpoint of {checkpoint.origin}; the ledger is {ORIGIN_LINE}{origin}", where=str(path))
-            if not begin.seq <= checkpoint.size <= head:
-                raise LedgerCorrupt(
-                    f"{checkpoint.size} events were signed, and the ledger has those from {begin.seq + 1} to {head}", where=str(path)
-                )
-            leaves = [leaf for page in leaf_hashes(db, origin, checkpoint.size, path) for leaf in page]
-            tree = Tree(leaves, begin.frontier())
-            if tree.root(checkpoint.size) != checkpoint.root:
-                raise LedgerCorrupt("its events are not those that were signed: nothing can be proved from it", where=str(path))
-            yield db, begin, tree
-    finally:
-        reader.dispose()
+def _tree(path: Path, checkpoint: SignedCheckpoint) -> Iterator[tuple[sqlite3.Connection, History, Tree]]:
+    with reading(path) as (db, origin):
+        history, head = read_history(db, origin), head_seq(db)
+        before = history.frontier.size
+        if checkpoint.ledger != history.origin_at(checkpoint.size):
+            raise UsageError(f"this is a checkpoint of {checkpoint.origin}; the ledger is {ORIGIN_LINE}{origin}", where=str(path))
+        if not before <= checkpoint.size <= head:
+            raise LedgerCorrupt(
+                f"{checkpoint.size} events were signed, and the ledger has those from {before + 1} to {head}", where=str(path)
+            )
+        leaves = [leaf for page in leaf_hashes(db, history, checkpoint.size, path) for leaf in page]
+        tree = Tree(leaves, history.frontier)
+        if tree.root(checkpoint.size) != checkpoint.root:
+            raise LedgerCorrupt("its events are not those that were signed: nothing can be proved from it", where=str(path))
+        yield db, history, tree
 
 
 def check_proof(text: str, keys: Sequence[PublicKey], old: SignedCheckpoint | None = None, where: str = "") -> Shown:

@@ -76,6 +76,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         """What the leaf of this seq is hashed under."""
         return next((origin for until, origin in self.origins if seq < until), self.origin)
 
+    def end_of(self, origin: str) -> int | None:
+        """The newest seq that this origin may have; None for the one that goes on. Raises KeyError for one that this ledger never had."""
+        if origin == self.origin:
+            return None
+        return {name: until - 1 for until, name in self.origins}[origin]
+
     def bodies(self) -> dict[int, tuple[int, str]]:
         """Seq of a redacted event -> (schema, JSON) of what is kept of its payload."""
         return {target: (item.body_schema, encode_body(item.body)) for target, (_, item) in self.redacted.items() if item.body}

@@ -16,13 +16,12 @@ import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, NotFound, UsageError
 from wcache.core.model.events import CheckpointSigned, decode_payload, stream_of
-from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.leaves import Progress, beginning, head_seq, roots
+from wcache.ledger.leaves import Progress, head_seq, roots
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex, sign_checkpoint
+from wcache.ledger.reading import reading
+from wcache.ledger.segments import read_history
 from wcache.ledger.signing import SigningKey, sync_directory
 from wcache.ledger.store import Ledger
-from wcache.ledger.stored import read_origin
-from wcache.ledger.upgrade import require_current
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -50,16 +49,8 @@ def make_checkpoint(
     path = Path(ledger).absolute()
     target = default_path(path) if out is None else Path(out).absolute()
     held = _held(target, key)
-    reader = connect_reader(path)
-    try:
-        with translated(path):
-            with reader.begin() as connection:
-                require_current(connection, path)
-                origin = read_origin(connection, path)
-                db = driver(connection)
-            checkpoint, recorded_size = _sign(db, path, origin, key, held, target, progress)
-    finally:
-        reader.dispose()
+    with reading(path) as (db, origin):
+        checkpoint, recorded_size = _sign(db, path, origin, key, held, target, progress)
     if checkpoint is not held:
         write_note(target, checkpoint.text)
     # What was signed and could not be recorded, because of a crash or a busy ledger, is recorded by the next one.
@@ -89,10 +80,10 @@ def _sign(
     size = head_seq(db)
     recorded = _recorded(db)
     signed = {} if recorded is None else {recorded.size: (root_from_hex(recorded.root), "the ledger itself recorded")}
-    begin, last = beginning(db, origin), size
+    history, last = read_history(db, origin), size
     if held is not None:
         try:
-            end = begin.end_of(held.ledger)
+            end = history.end_of(held.ledger)
         except KeyError:
             raise UsageError(
                 f"this is the checkpoint of another ledger ({held.origin})",
@@ -107,7 +98,7 @@ def _sign(
             where=str(path),
             detail="truncated",
         )
-    found = roots(db, origin, {size, *signed}, path, chained=True, progress=progress)
+    found = roots(db, history, {size, *signed}, path, chained=True, progress=progress)
     for old, (root, says) in signed.items():
         if old not in found and (held is None or old != held.size):
             continue  # recorded after the events that it is about, which were dropped

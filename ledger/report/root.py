@@ -13,7 +13,7 @@ from pathlib import Path
 from wcache.core.model.errors import LedgerCorrupt
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.leaves import roots
-from wcache.ledger.stored import read_origin
+from wcache.ledger.segments import history_of
 
 BESIDE_EVENTS = 100_000  # below, a process costs more than it saves
 
@@ -23,7 +23,7 @@ def root_of(path: Path, size: int) -> str:
     reader = connect_reader(path)
     try:
         with translated(path), reader.begin() as connection:
-            return roots(driver(connection), read_origin(connection, path), [size], path)[size].hex()
+            return roots(driver(connection), history_of(connection, path), [size], path)[size].hex()
     except LedgerCorrupt:
         return ""
     finally:

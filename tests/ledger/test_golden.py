@@ -149,10 +149,11 @@ def _every_event(path: Path, beside: Path) -> None:
 
 def _root(ledger: Ledger) -> tuple[int, str]:
     from wcache.ledger.leaves import roots
+    from wcache.ledger.segments import read_history
 
     size = ledger.head()[0]
     with closing(sqlite3.connect(ledger.path)) as connection:
-        return size, roots(connection, ledger.origin, {size}, ledger.path)[size].hex()
+        return size, roots(connection, read_history(connection, ledger.origin), {size}, ledger.path)[size].hex()
 
 
 def _redacted(path: Path, beside: Path) -> None:

@@ -18,7 +18,7 @@ from wcache.ledger.redact import redact
 from wcache.ledger.replay import replay
 from wcache.ledger.restore import restore
 from wcache.ledger.retention import drop_segments
-from wcache.ledger.segments import close_segment
+from wcache.ledger.segments import close_segment, read_history
 from wcache.ledger.store import Ledger
 from wcache.ledger.verify import verify
 
@@ -39,7 +39,7 @@ def origin_of(path: Path) -> str:
 def root_of(path: Path, size: int) -> bytes:
     connection = sqlite3.connect(path)
     try:
-        return roots(connection, origin_of(path), {size}, path)[size]
+        return roots(connection, read_history(connection, origin_of(path)), {size}, path)[size]
     finally:
         connection.close()
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import history
 from support.segments import FIRST, HASHED, LATER_NS, SECOND, UNUSED, add, three_segments
+from support.tamper import tamper
 
 from wcache.core.model import events as ev
 from wcache.core.model.errors import IllegalTransition, LedgerCorrupt, LedgerUnavailable, UsageError
@@ -26,7 +27,7 @@ from wcache.ledger.replay import replay
 from wcache.ledger.restore import restore
 from wcache.ledger.retention import KEEP_DAYS_LEAST, drop_segments, retention
 from wcache.ledger.schema import PROJECTIONS
-from wcache.ledger.segments import close_segment
+from wcache.ledger.segments import close_segment, read_history
 from wcache.ledger.store import Ledger, NewEvent
 from wcache.ledger.verify import verify
 
@@ -47,18 +48,6 @@ def tables(path: Path) -> dict[str, dict[tuple[Any, ...], tuple[Any, ...]]]:
     return found
 
 
-def without_triggers(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in triggers:
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        connection.execute(statement)
-    for _, sql in triggers:
-        connection.execute(sql)
-    connection.close()
-
-
 def test_a_segment_says_what_came_before_it_and_what_was_live(path: Path) -> None:
     three_segments(path)
     with Ledger.open(path, read_only=True) as ledger:
@@ -66,7 +55,7 @@ def test_a_segment_says_what_came_before_it_and_what_was_live(path: Path) -> Non
         origin = ledger.origin
     assert isinstance(closed, ev.SegmentClosed) and isinstance(opened, ev.SegmentOpened)
     connection = sqlite3.connect(path)
-    found = roots(connection, origin, {closed.size, opened.size}, path)
+    found = roots(connection, read_history(connection, origin), {closed.size, opened.size}, path)
     (link,) = connection.execute("SELECT chain FROM event WHERE seq = ?", (LAST_OF_FIRST,)).fetchone()
     connection.close()
     assert (closed.size, closed.root) == (LAST_OF_FIRST - 1, found[LAST_OF_FIRST - 1].hex())
@@ -196,7 +185,7 @@ def test_a_ledger_that_is_in_use_is_not_written_anew(path: Path) -> None:
 
 def test_a_drop_is_no_way_to_get_rid_of_what_does_not_verify(path: Path) -> None:
     three_segments(path)
-    without_triggers(path, "UPDATE event SET payload = replace(payload, 'node', 'nodf') WHERE seq = 13")
+    tamper(path, "UPDATE event SET payload = replace(payload, 'node', 'nodf') WHERE seq = 13")
     with pytest.raises(LedgerCorrupt, match="differs in host"):
         drop_segments(path, now_ns=LATER_NS)
     assert verify(path).events == len(FIRST) + 2 + len(SECOND) + 2 + 3
@@ -205,10 +194,10 @@ def test_a_drop_is_no_way_to_get_rid_of_what_does_not_verify(path: Path) -> None
 def test_a_beginning_that_was_cut_off_without_a_record_is_found(path: Path) -> None:
     """L3: the file could begin with that segment.opened, but nobody says why it does."""
     three_segments(path)
-    without_triggers(path, f"DELETE FROM event WHERE seq <= {LAST_OF_FIRST}")
+    tamper(path, f"DELETE FROM event WHERE seq <= {LAST_OF_FIRST}")
     found = [(problem.seq, problem.cls) for problem in verify(path).problems]
     assert (LAST_OF_FIRST + 1, "segment") in found
-    without_triggers(path, f"DELETE FROM event WHERE seq <= {LAST_OF_FIRST + 1}")
+    tamper(path, f"DELETE FROM event WHERE seq <= {LAST_OF_FIRST + 1}")
     assert {"segment", "gap", "version"} <= {problem.cls for problem in verify(path).problems}
 
 
@@ -240,7 +229,7 @@ def test_helpers_that_read_blocks_know_of_what_was_carried_redacted_and_restored
     assert verify(path).problems == []
     drop_segments(path, now_ns=LATER_NS)
     assert verify(path).problems == []
-    without_triggers(path, "UPDATE event SET late = 1 WHERE seq = (SELECT max(seq) - 1 FROM event)")
+    tamper(path, "UPDATE event SET late = 1 WHERE seq = (SELECT max(seq) - 1 FROM event)")
     assert {"chain"} <= {problem.cls for problem in verify(path).problems}
 
 

@@ -141,10 +141,11 @@ def test_the_root_is_that_of_the_rows_and_the_ledger_records_it(path: Path) -> N
     made = make_checkpoint(fill(path, 5), KEY)
     from wcache.ledger.database import connect_reader, driver
     from wcache.ledger.leaves import leaf_hashes
+    from wcache.ledger.segments import history_of
 
     engine = connect_reader(path)
     with engine.begin() as connection, Ledger.open(path, read_only=True) as ledger:
-        leaves = [leaf for page in leaf_hashes(driver(connection), ledger.origin, 5, path) for leaf in page]
+        leaves = [leaf for page in leaf_hashes(driver(connection), history_of(connection, path), 5, path) for leaf in page]
         (recorded,) = ledger.events(types=[ev.CheckpointSigned.type])
     engine.dispose()
     assert made.checkpoint.root == Tree(leaves).root()
