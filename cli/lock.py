@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ def lock(checkpoints: tuple[str, ...], output: str, check: bool, revision: str |
 
 def _write(checkpoints: tuple[str, ...], output: str, revision: str | None) -> int:
     from wcache.core.checkpoint.lockfile import lock_of, render_lock
+    from wcache.ledger.durable import replace_file
     from wcache.ledger.locking import locked_checkpoint
 
     settings = current_app().settings()
@@ -57,23 +57,12 @@ def _write(checkpoints: tuple[str, ...], output: str, revision: str | None) -> i
         _record(content, spelling)
         entries.append(entry)
     made = lock_of(entries)
-    _replace(Path(output), render_lock(made))
+    replace_file(Path(output), [render_lock(made)])
     lines = [f"{output}: {len(made.checkpoints)} checkpoint{'s' if len(made.checkpoints) > 1 else ''}"]
     lines += [f"  {one.checkpoint}: {short(one.weights_digest, 16)}, {one.tensors} tensors, {size(one.size_bytes)}" for one in entries]
     document: dict[str, Any] = {"lock": output, **msgspec.to_builtins(made)}
     print_document(document, "\n".join(escape(line) for line in lines))
     return EXIT_OK
-
-
-def _replace(path: Path, raw: bytes) -> None:
-    """As a whole or not at all."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_bytes(raw)
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
 
 
 def _check(checkpoints: tuple[str, ...], output: str) -> int:

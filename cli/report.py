@@ -55,9 +55,10 @@ _FORMATS = ("html", "jsonl", "csv", "cyclonedx", "intoto")
 def report(
     since: str | None, until: str | None, form: str | None, out: Path | None, key: Path | None, files: tuple[Path, ...], no_verify: bool
 ) -> int:
+    from wcache.ledger.durable import replace_file
     from wcache.ledger.moment import parse_moment_ns
     from wcache.ledger.report.collect import collect
-    from wcache.ledger.report.formats import render, require, rows_kept, write_file, write_sheets
+    from wcache.ledger.report.formats import render, require, rows_kept, write_sheets
     from wcache.ledger.report.model import Period
     from wcache.ledger.signing import SigningKey
 
@@ -77,7 +78,7 @@ def report(
     if out is not None and form == "csv":
         written = write_sheets(out, found)
     elif out is not None and form is not None:
-        write_file(out, render(found, form, signer, files))
+        replace_file(out, render(found, form, signer, files), remedy="give --out a place that exists")
         written = [out]
     elif form is not None:
         for block in render(found, form, signer, files):

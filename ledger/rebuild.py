@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from wcache.core.model.errors import LedgerCorrupt, LedgerUnavailable, NotFound, WcacheError
 from wcache.ledger import schema
 from wcache.ledger.database import connect_scratch, connect_writer, driver, refuse_network_filesystem, translated
+from wcache.ledger.durable import synchronise
 from wcache.ledger.lock import FileLock
 from wcache.ledger.projection import Accepted, project
 from wcache.ledger.segments import History, readable
@@ -105,15 +106,6 @@ class Offline:
         self.new.replace(self.path)
         synchronise(self.path.parent)
         self.progress(1, 1, "done")
-
-
-def synchronise(path: Path) -> None:
-    """fsync(2) of a file that no connection has open, or of a directory."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

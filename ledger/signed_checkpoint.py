@@ -6,21 +6,20 @@ whole tree is computed from the rows that the ledger holds, and has to have the 
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, NotFound, UsageError
 from wcache.core.model.events import CheckpointSigned, decode_payload, stream_of
+from wcache.ledger.durable import replace_file
 from wcache.ledger.leaves import Progress, head_seq, roots
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex, sign_checkpoint
 from wcache.ledger.reading import reading
 from wcache.ledger.segments import read_history
-from wcache.ledger.signing import SigningKey, sync_directory
+from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger
 
 
@@ -52,7 +51,7 @@ def make_checkpoint(
     with reading(path) as (db, origin):
         checkpoint, recorded_size = _sign(db, path, origin, key, held, target, progress)
     if checkpoint is not held:
-        write_note(target, checkpoint.text)
+        replace_file(target, [checkpoint.text.encode()], mode=0o644, remedy="give another --out")
     # What was signed and could not be recorded, because of a crash or a busy ledger, is recorded by the next one.
     seq = _record(path, checkpoint, origin, key) if record and recorded_size != checkpoint.size else None
     return Made(checkpoint, str(target), checkpoint is not held, None if held is None else held.size, seq)
@@ -131,23 +130,3 @@ def _record(path: Path, checkpoint: SignedCheckpoint, origin: str, key: SigningK
     event = CheckpointSigned(origin=origin, size=checkpoint.size, root=checkpoint.root.hex(), key=key.public.text)
     with Ledger.open(path, create=False) as ledger:
         return ledger.append(stream_of(event), None, secrets.token_hex(16), event)
-
-
-def write_note(target: Path, text: str) -> None:
-    """Replaces the file by the whole new text, durably, or leaves it as it was. Raises UsageError where it cannot be written."""
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.rename(target)
-        except BaseException:
-            with suppress(OSError):
-                beside.unlink()
-            raise
-        sync_directory(target.parent)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {os.strerror(error.errno or 0)}", where=str(target), remedy="give another --out") from error

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.model.errors import NotFound, SignatureInvalid, Unsupported, UsageError
+from wcache.ledger.durable import synchronise
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -130,7 +131,7 @@ class SigningKey:
                 file.write(self._text() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            sync_directory(path.parent)
+            synchronise(path.parent)
         except OSError as error:
             with suppress(OSError):
                 path.unlink()
@@ -143,15 +144,6 @@ class SigningKey:
     def _text(self) -> str:
         encoded = base64.b64encode(_ED25519 + self._key.private_bytes_raw()).decode()
         return f"{_PRIVATE}{self.name}+{self.public.id.hex()}+{encoded}"
-
-
-def sync_directory(directory: Path) -> None:
-    """Makes durable which names lie there. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_public_key(spelling: str) -> PublicKey:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wcache.core.model.errors import Unsupported, UsageError
+from wcache.ledger.durable import replace_file
 from wcache.ledger.report.model import Report
 
 if TYPE_CHECKING:
@@ -56,30 +54,6 @@ def render(report: Report, form: str, key: SigningKey | None = None, files: Sequ
         raise UsageError("cannot be written into one file", where=form)
 
 
-def write_file(path: Path, blocks: Iterable[bytes]) -> int:
-    """Whole or not at all: beside the file first, then in its place. Returns the bytes written. Raises UsageError."""
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(path), remedy="give --out a place that exists") from error
-    size = 0
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            for block in blocks:
-                size += file.write(block)
-            file.flush()
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            Path(name).unlink()
-        if isinstance(error, OSError):
-            raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from error
-        raise
-    return size
-
-
 def write_sheets(directory: Path, report: Report) -> list[Path]:
     """One CSV file a list into the directory, which is made where it is missing. Raises UsageError."""
     from wcache.ledger.report.sheets import render_sheets
@@ -90,13 +64,6 @@ def write_sheets(directory: Path, report: Report) -> list[Path]:
         raise UsageError(f"cannot be made a directory: {error.strerror}", where=str(directory)) from error
     written = []
     for name, text in render_sheets(report):
-        write_file(directory / name, [text.encode("utf-8", "backslashreplace")])
+        replace_file(directory / name, [text.encode("utf-8", "backslashreplace")])
         written.append(directory / name)
     return written
-
-
-def _umask() -> int:
-    """Of this process; there is no way to read it without setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
