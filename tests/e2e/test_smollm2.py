@@ -62,7 +62,7 @@ def test_a_wrong_hit_on_headers_is_refuted_by_itself_and_denied_from_then_on(hos
     assert report["mapped"] == report["parameters"] and not _same_bits(tmp_path / "disk", tmp_path / "wrong")
     wait_until(lambda: host.attaches()[-1]["proof"] == "refuted")
     (row,) = [row for row in json.loads(host.wcache("audit", "wrong-hits", "--json", code=1)) if row["checkpoint"] == str(copy)]
-    assert row["ended"] == "ended" and row["pid"] and row["since"] < row["until"]
+    assert row["had"] == "ended" and row["pid"] and row["since"] < row["until"]
     host.engine("logits", copy, "wcache", "bfloat16", tmp_path / "denied", accept="header")
     assert (host.attaches()[-1]["decision"], host.attaches()[-1]["reason"]) == ("fallback", "content_mismatch")
     assert _same_bits(tmp_path / "disk", tmp_path / "denied")
