@@ -424,7 +424,7 @@ def _wcache(daemon: DaemonProcess, *arguments: str, code: int = 0) -> str:
 
 
 @pytest.fixture(scope="module")
-def pairs(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DaemonProcess, Starts, Starts]]:
+def pairs(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DaemonProcess, Starts]]:
     """Two starts of tensor-parallel size 2: one maps what was prepared for it, in the other one worker does not find the daemon."""
     daemon = DaemonProcess(tmp_path_factory.mktemp("vllm-pair-state"))
     try:
@@ -447,12 +447,12 @@ def pairs(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) ->
             [*program, *options], env={**_environ(daemon), **spawned}, capture_output=True, text=True, timeout=START_S, check=False
         )
         processed = {"fallback": False, "tensors": "processed"}
-        environ = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **spawned}
-        plan = [{"name": "pair", "engine": _engine(checkpoints.llama, extra=processed, tensor_parallel_size=2)}]
-        both = _run(daemon, tmp_path_factory.mktemp("vllm-pair"), plan, **environ)
-        plan = [{"name": "pair", "engine": _engine(checkpoints.llama, tensor_parallel_size=2)}]
-        one = _run(daemon, tmp_path_factory.mktemp("vllm-half-pair"), plan, WCACHE_TEST_LOST_WORKER="VllmWorker-1", **environ)
-        yield daemon, both._replace(prepared=prepared), one
+        plan = [
+            {"name": "both", "engine": _engine(checkpoints.llama, extra=processed, tensor_parallel_size=2)},
+            {"name": "one", "engine": _engine(checkpoints.llama, tensor_parallel_size=2), "lose": "VllmWorker-1"},
+        ]
+        found = _run(daemon, tmp_path_factory.mktemp("vllm-pair"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0", **spawned)
+        yield daemon, found._replace(prepared=prepared)
     finally:
         daemon.cleanup()
 
@@ -461,31 +461,29 @@ def _places(events: list[AttachDecided], kind: Kind) -> list[tuple[int, int, int
     return sorted((event.ranks.rank, event.ranks.world, event.ranks.tp) for event in events if event.kind is kind)
 
 
-def test_each_of_two_ranks_is_prepared_and_maps_its_own_tensors(
-    pairs: tuple[DaemonProcess, Starts, Starts], checkpoints: Checkpoints
-) -> None:
+def test_each_of_two_ranks_is_prepared_and_maps_its_own_tensors(pairs: tuple[DaemonProcess, Starts], checkpoints: Checkpoints) -> None:
     """`wcache preload` of tensor-parallel size 2: each rank takes its part of the raw tensors, and publishes what it made of it."""
-    daemon, both, _ = pairs
-    assert both.prepared is not None and both.prepared.returncode == 0, both.prepared
-    said = json.loads(both.prepared.stdout)
+    daemon, found = pairs
+    assert found.prepared is not None and found.prepared.returncode == 0, found.prepared
+    said = json.loads(found.prepared.stdout)
     assert (said["complete"], said["ranks"], len(set(said["published"]))) == (True, 2, 2)
-    events = both.record.of(AttachDecided)
+    events = found.record.of(AttachDecided)
     preparing, mapping, _ = dict.fromkeys(event.launch for event in events)
     assert preparing == said["launch"]
     prepared, mapped = ([event for event in events if event.launch == launch] for launch in (preparing, mapping))
     assert _places(prepared, Kind.PROCESSED) == _places(prepared, Kind.RAW) == _places(mapped, Kind.PROCESSED) == [(0, 2, 2), (1, 2, 2)]
-    taken = {event.copied_bytes for event in both.record.of(MapCompleted) if event.mode is Mode.COPY}
+    taken = {event.copied_bytes for event in found.record.of(MapCompleted) if event.mode is Mode.COPY}
     assert len(taken) == 1 and max(taken) < sum(file.stat().st_size for file in checkpoints.llama.glob("*.safetensors"))
     assert [event.outcome for event in mapped] == [Outcome.HIT] * 2
     assert {event.residency for event in mapped} == set(said["published"])
     assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", mapping)
 
 
-def test_each_of_two_ranks_decides_and_a_launch_says_which_was_mapped(pairs: tuple[DaemonProcess, Starts, Starts]) -> None:
-    daemon, both, one = pairs
-    assert len(one.results["pair"]["tokens"]) == 8
-    assert one.results["pair"]["tokens"] == both.results["pair"]["tokens"]
-    decided = one.record.of(AttachDecided)
+def test_each_of_two_ranks_decides_and_a_launch_says_which_was_mapped(pairs: tuple[DaemonProcess, Starts]) -> None:
+    daemon, found = pairs
+    assert len(found.results["one"]["tokens"]) == 8
+    assert found.results["one"]["tokens"] == found.results["both"]["tokens"]
+    decided = found.record.of(AttachDecided)
     started = [event for event in decided if event.launch == decided[-1].launch]
     assert _places(started, Kind.RAW) == [(0, 2, 2), (1, 2, 2)]
     told = _wcache(daemon, "audit", "launch", started[0].launch, code=1)

@@ -13,6 +13,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
+from vllm_environment import FEW_COLLECTIONS
+
 CONSTRAINTS = Path(__file__).resolve().parent.parent.parent / "constraints-sglang.txt"
 WANTED = ("sglang", "orjson", "torchvision", "ipython", "traitlets")
 
@@ -27,7 +29,7 @@ def main() -> None:
     site = Path(sysconfig.get_path("purelib", vars={"base": target, "platbase": target})).absolute()
     theirs = Path(sysconfig.get_path("purelib", vars={"base": vllm, "platbase": vllm})).absolute()
     shared = [str(theirs), *(path for path in sys.path if path.endswith("-packages"))]
-    (site / "shared.pth").write_text("".join(f"{path}\n" for path in shared), encoding="utf-8")
+    (site / "shared.pth").write_text("".join(f"{path}\n" for path in shared) + FEW_COLLECTIONS, encoding="utf-8")
     command = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--constraint", CONSTRAINTS, *WANTED]
     subprocess.run(command, check=True)
 
