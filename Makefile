@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 pyth
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu test-sglang test-kill lint format bench docs soak fuzz clean
+.PHONY: help demo environments test test-gpu test-sglang test-kill lint format bench docs soak fuzz clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,10 +62,13 @@ $(SGLANG_VENV)/.wcache: pyproject.toml constraints-sglang.txt tests/support/sgla
 demo: $(VENV)/.demo
 	@$(BIN)/python demo/run.py
 
+# What `make test` needs, so that it can be had while something else is done.
+environments: $(VENV)/.dev $(if $(VLLM_VENV),$(VLLM_VENV)/.wcache) $(if $(SGLANG_VENV),$(SGLANG_VENV)/.wcache)
+
 # Many tests wait, for two seconds until a fresh file is old enough for example: more processes than cores.
 JOBS ?= 4
 
-test: $(VENV)/.dev $(if $(VLLM_VENV),$(VLLM_VENV)/.wcache) $(if $(SGLANG_VENV),$(SGLANG_VENV)/.wcache)
+test: environments
 	WCACHE_TEST_VLLM=$(VLLM_VENV) WCACHE_TEST_SGLANG=$(SGLANG_VENV) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # A torch with CUDA is several GB and its build depends on the driver: the machine's own Python may have one.

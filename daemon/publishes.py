@@ -270,6 +270,6 @@ def _complete(server: Server, publication: Publication, result: orders.PublishRe
         config=residency.config,
         by=publication.request.engine,
         unproven_why=origin.why,
+        by_attach=publication.request.source,
     )
-
     become_resident(server, publication, [*recorded, completed], result.seconds)

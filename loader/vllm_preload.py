@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from wcache.core.model.errors import Unsupported, UsageError
+from wcache.core.model.errors import NotFound, Unsupported, UsageError
 from wcache.core.model.events import LoadCompleted
 from wcache.core.model.vocabulary import Kind, Outcome
 from wcache.core.settings import Settings
@@ -51,10 +51,9 @@ def prepare(command: Sequence[str], settings: Settings) -> Prepared:
     except ImportError as error:
         raise Unsupported(f"vllm cannot be imported ({error})", remedy="run this in the environment that vLLM is installed in") from error
     launch = os.environ.setdefault("WCACHE_LAUNCH", "l-" + secrets.token_hex(8))
-    before_seq = _last_seq(settings)
     began_s = time.monotonic()
     ranks, unused = _load(arguments, settings)
-    mapped, published = _outcome(settings, launch, before_seq)
+    mapped, published = _outcome(settings, launch)
     return Prepared(
         launch=launch, ranks=ranks, published=published, mapped=mapped, seconds=time.monotonic() - began_s, unused=tuple(unused)
     )  # fmt: skip
@@ -84,22 +83,19 @@ def _load(arguments: list[str], settings: Settings) -> tuple[int, list[str]]:
         executor.shutdown()
 
 
-def _last_seq(settings: Settings) -> int:
+def _outcome(settings: Settings, launch: str) -> tuple[int, tuple[str, ...]]:
+    """How many ranks of the launch mapped what was there, and what they published; others may publish at the same time."""
     from wcache.ledger.audit import Audit
-
-    with Audit(settings.ledger) as audit:
-        return int(audit.head()["events"])
-
-
-def _outcome(settings: Settings, launch: str, before_seq: int) -> tuple[int, tuple[str, ...]]:
-    """How many ranks mapped what was there, and what was published meanwhile."""
-    from wcache.ledger.audit import Audit
+    from wcache.ledger.listing import Window
     from wcache.ledger.store import Ledger
 
     with Audit(settings.ledger) as audit:
-        rows = [row for row in audit.attaches() if row["launch"] == launch]
+        try:
+            rows = audit.attaches(Window(launch=launch))
+        except NotFound:
+            return 0, ()  # not one rank came to ask
     mapped = {row["rank"] for row in rows if row["kind"] == Kind.PROCESSED.value and row["decision"] == Outcome.HIT.value}
+    attaches = {row["attach"] for row in rows}
     with Ledger.open(settings.ledger, create=False, read_only=True) as ledger:
-        loads = [stored.event for stored in ledger.events(types=(LoadCompleted.type,)) if stored.seq > before_seq]
-    published = [event.residency for event in loads if isinstance(event, LoadCompleted) and event.kind is Kind.PROCESSED]
-    return len(mapped), tuple(published)
+        loads = [stored.event for stored in ledger.events(types=(LoadCompleted.type,))]
+    return len(mapped), tuple(event.residency for event in loads if isinstance(event, LoadCompleted) and event.by_attach in attaches)

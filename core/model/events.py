@@ -129,7 +129,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
 
     Of processed weights: `weights_digest` is that of the checkpoint, `processed_digest` that of what is resident, `config` the whole
     normalised configuration, `lineage` whether the one is known to be made from the other, and `source` from what (a residency, or disk);
-    `by` is the engine that published them, `unproven_why` what is missing of an unproven lineage.
+    `by` is the engine that published them, `by_attach` how it came by the bytes, `unproven_why` what is missing of an unproven lineage.
     """
 
     type = "load.completed"
@@ -156,6 +156,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
     config: dict[str, str] = {}
     by: Engine | None = None
     unproven_why: str = ""
+    by_attach: str | None = None
 
 
 class LoadFailed(Event, frozen=True, kw_only=True):
