@@ -83,6 +83,8 @@ METRICS: dict[str, Definition] = {
     "wcache_ledger_queue_units": _gauge("units that wait to be appended"),
     "wcache_ledger_commit_seconds": _gauge("what the last commit took; 0 before the first"),
     "wcache_ledger_committed_time_seconds": _gauge("when the last commit was durable, since the epoch; 0 before the first"),
+    "wcache_ledger_signed_size": _gauge("events that the newest signed checkpoint covers; 0 where none was ever recorded"),
+    "wcache_ledger_signed_time_seconds": _gauge("when that checkpoint was recorded, since the epoch; 0 where none was"),
     "wcache_ledger_gaps_total": _counter("times that a journal was merged into the ledger"),
     "wcache_ledger_gap_merged_events_total": _counter("events that came late, by way of a journal"),
     "wcache_ledger_gap_lost_events_total": _counter("events that are known to be lost"),
@@ -181,6 +183,8 @@ def _counted(counts: Counts) -> Iterator[Sample]:
     }
     yield from ((name, (), totals[key,]) for name, key in plain.items())
     yield "wcache_fallback_seconds_total", (), totals["fallback_ms",] / 1000
+    yield "wcache_ledger_signed_size", (), counts.signed_size
+    yield "wcache_ledger_signed_time_seconds", (), counts.signed_ns / 1e9
 
 
 def _now(look: Look, verdict: Verdict) -> Iterator[Sample]:

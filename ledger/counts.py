@@ -16,7 +16,7 @@ from wcache.core.model import events as ev
 from wcache.core.model.vocabulary import Outcome
 from wcache.ledger.database import connect_reader, driver, translated
 from wcache.ledger.journal import Journal
-from wcache.ledger.stored import find_ids, iterate_events, read_origin
+from wcache.ledger.stored import StoredEvent, find_ids, iterate_events, newest_of_ledger, read_origin
 from wcache.ledger.upgrade import require_current
 
 EVICTED = "evicted"
@@ -31,7 +31,7 @@ _COUNTED = (
     ev.MutationDetected, ev.PeerRefused, ev.LedgerGap, ev.VerifyPassed, ev.VerifyFailed, ev.VerifyInconclusive,
 )  # fmt: skip
 _VERIFIED = (ev.VerifyPassed, ev.VerifyFailed, ev.VerifyInconclusive)
-_TYPES = tuple(cls.type for cls in _COUNTED)
+_TYPES = (*(cls.type for cls in _COUNTED), ev.CheckpointSigned.type)
 _OF_RESIDENCIES = tuple(
     cls.type for cls in (ev.ReleaseRequested, ev.ReleaseRefused, ev.ResidencyReadopted, ev.MutationDetected, *_VERIFIED)
 )
@@ -72,13 +72,16 @@ def count(totals: Counter[Key], event: ev.Event) -> None:
 
 
 class Counts:
-    """The totals of one ledger and of the decisions that wait in its journal. Opens the file for each refresh; one thread at a time."""
+    """The totals of one ledger and of the decisions that wait in its journal. Opens the file for each refresh; one thread at a time.
+
+    `signed_size` and `signed_ns` are those of the newest signed checkpoint: how many events it covers, and when it was recorded; 0 before.
+    """
 
     def __init__(self, path: Path, journal: Journal) -> None:
         self.path = path
         self.totals: Counter[Key] = Counter()
         self.proofs: Counter[str] = Counter()
-        self.seq = 0
+        self.seq = self.signed_size = self.signed_ns = 0
         self._origin: str | None = None
         self._journal = journal
         self._recorded: Counter[Key] = Counter()
@@ -93,11 +96,14 @@ class Counts:
                 if origin != self._origin:
                     require_current(connection, self.path)
                     self._recorded, self.proofs, self.seq = _from_projections(connection)
+                    self._sign(newest_of_ledger(driver(connection), ev.CheckpointSigned.type))
                     self._origin = origin
             verified = False
             for item in iterate_events(engine, self.path, self.seq, types=_TYPES):
                 self.seq = item.seq
-                if not item.late:
+                if isinstance(item.event, ev.CheckpointSigned):
+                    self._sign(item)
+                elif not item.late:
                     count(self._recorded, item.event)
                 verified |= item.type.startswith("verify.")
             with translated(self.path), engine.begin() as connection:
@@ -111,6 +117,10 @@ class Counts:
             # Of what waits only the decisions: whether an observation will be late is not known before it is merged.
             if event_id not in present and isinstance(event, ev.AttachDecided):
                 count(self.totals, event)
+
+    def _sign(self, item: StoredEvent | None) -> None:
+        if item is not None and isinstance(item.event, ev.CheckpointSigned):
+            self.signed_size, self.signed_ns = item.event.size, item.recorded_ns
 
 
 def _from_projections(connection: Connection) -> tuple[Counter[Key], Counter[str], int]:

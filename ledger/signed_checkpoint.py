@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, NotFound, UsageError
-from wcache.core.model.events import CheckpointSigned, decode_payload, stream_of
+from wcache.core.model.events import CheckpointSigned, stream_of
 from wcache.ledger.durable import replace_file
 from wcache.ledger.leaves import Progress, head_seq, roots
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex, sign_checkpoint
@@ -21,6 +21,7 @@ from wcache.ledger.reading import reading
 from wcache.ledger.segments import read_history
 from wcache.ledger.signing import SigningKey
 from wcache.ledger.store import Ledger
+from wcache.ledger.stored import newest_of_ledger
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -120,10 +121,8 @@ def _sign(
 
 
 def _recorded(db: sqlite3.Connection) -> CheckpointSigned | None:
-    sql = "SELECT schema, payload FROM event WHERE stream = 'ledger' AND type = ? AND payload IS NOT NULL ORDER BY version DESC LIMIT 1"
-    row = db.execute(sql, (CheckpointSigned.type,)).fetchone()
-    event = None if row is None else decode_payload(CheckpointSigned.type, *row)
-    return event if isinstance(event, CheckpointSigned) else None
+    found = newest_of_ledger(db, CheckpointSigned.type)
+    return found.event if found is not None and isinstance(found.event, CheckpointSigned) else None
 
 
 def _record(path: Path, checkpoint: SignedCheckpoint, origin: str, key: SigningKey) -> int:

@@ -147,6 +147,13 @@ def stored_event(row: Sequence[Any]) -> StoredEvent:
     )  # fmt: skip
 
 
+def newest_of_ledger(db: sqlite3.Connection, kind: str) -> StoredEvent | None:
+    """The newest event of a type that lies on the ledger's own stream."""
+    sql = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream = 'ledger' AND type = ? AND payload IS NOT NULL ORDER BY version DESC LIMIT 1"  # noqa: S608
+    row = db.execute(sql, (kind,)).fetchone()
+    return None if row is None else stored_event(row)
+
+
 def iterate_events(
     engine: Engine, path: Path, after_seq: int = 0, stream: str | None = None, types: Sequence[str] | None = None
 ) -> Iterator[StoredEvent]:

@@ -55,3 +55,18 @@ def test_a_decision_in_the_journal_counts_at_once_and_only_once(ledger: Ledger) 
     journal.path.write_bytes(kept)  # a merge that was cut off before the file was emptied
     counts.refresh()
     assert counts.totals["decisions", "fallback", "not_resident"] == 1
+
+
+def test_the_newest_signed_checkpoint_is_known_to_who_follows_and_to_who_begins(ledger: Ledger) -> None:
+    """A timer that stopped shows: events that no checkpoint covers, and the time of the last one."""
+    following = counts_of(ledger)
+    following.refresh()
+    assert (following.signed_size, following.signed_ns) == (0, 0)
+    for size in (0, 1):
+        ledger.append_batch([(NewEvent(event=ev.CheckpointSigned(origin=ledger.origin, size=size, root="00" * 32)),)])
+    following.refresh()
+    fresh = counts_of(ledger)
+    fresh.refresh()
+    (*_, newest) = ledger.events(types=(ev.CheckpointSigned.type,))
+    for counts in (following, fresh):
+        assert (counts.signed_size, counts.signed_ns) == (1, newest.recorded_ns)
