@@ -54,6 +54,7 @@ class Host:
             "WCACHE_CONFIG": str(config),
             "HF_HUB_OFFLINE": "1",
         }
+        self._engines: subprocess.Popen[str] | None = None  # forks them
 
     def wcache(self, *arguments: str, code: int = 0) -> str:
         done = subprocess.run(
@@ -69,12 +70,28 @@ class Host:
 
     def engine(self, task: str, checkpoint: Path, how: str, dtype: str, output: Path, **policy: str) -> dict[str, int]:
         """One engine process to its end; what it computed is in `output`."""
-        environ = {**self.environ, **{f"WCACHE_{name.upper()}": value for name, value in policy.items()}}
-        command = [sys.executable, str(ENGINE), task, str(checkpoint), how, dtype, str(output)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr[-4000:]
-        report: dict[str, int] = json.loads(done.stdout)
+        if self._engines is None:
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            self._engines = subprocess.Popen([sys.executable, str(ENGINE)], env=self.environ, **pipes)
+        assert self._engines.stdin is not None and self._engines.stdout is not None
+        said, complained = (output.with_name(f"{output.name}.{word}") for word in ("out", "err"))
+        order = {
+            "arguments": [task, str(checkpoint), how, dtype, str(output)],
+            "environ": {**self.environ, **{f"WCACHE_{name.upper()}": value for name, value in policy.items()}},
+            "stdout": str(said),
+            "stderr": str(complained),
+        }
+        self._engines.stdin.write(json.dumps(order) + "\n")
+        self._engines.stdin.flush()
+        assert self._engines.stdout.readline().strip() == "0", complained.read_text()[-4000:]
+        report: dict[str, int] = json.loads(said.read_text())
         return report
+
+    def close(self) -> None:
+        if self._engines is not None:
+            with self._engines as engines:
+                assert engines.stdin is not None
+                engines.stdin.close()
 
 
 @pytest.fixture(scope="session")
@@ -88,5 +105,6 @@ def host(smollm2: Path, minilm: Path) -> Iterator[Host]:
         host.wcache("load", str(minilm))
         yield host
     finally:
+        host.close()
         host.wcache("daemon", "stop", "--force")
         shutil.rmtree(scratch, ignore_errors=True)
