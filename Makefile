@@ -18,6 +18,9 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 pyth
 
 BIN := $(VENV)/bin
 
+# Byte code is kept, as that of an installed package is: the tests start thousands of processes, and each would compile wcache anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo environments test test-gpu test-sglang test-kill lint format bench docs soak fuzz clean
 
