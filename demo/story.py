@@ -71,7 +71,7 @@ class Story:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=170,
+            timeout=600,
         )
         ran = Ran(done.returncode, done.stdout, done.stderr)
         if shown:

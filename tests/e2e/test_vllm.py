@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -534,11 +535,11 @@ class Server:
 
     def stop(self) -> None:
         self.process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=60)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, 9)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
 
 def test_both_replicas_of_a_served_model_hit_and_answer_on_when_the_daemon_is_gone(smollm2: Path, tmp_path: Path) -> None:
