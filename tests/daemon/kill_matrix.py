@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.attaching import attach
 from support.corpus import make_checkpoint
-from support.daemon import DaemonProcess, alive, children_of, wait_until
+from support.daemon import DaemonProcess, alive, children_of, links_of, wait_until
 
 from wcache.core.checkpoint.identity import filesystem_kind, pinnable
 from wcache.core.model.errors import DaemonUnreachable, WcacheError
@@ -397,7 +397,7 @@ class Arena:
             shards = {"base": 40, "other": 2}
             wanted = sum(shards.get(Path(item.view.served.spelling).name, 1) for item in status.residencies)
             for name, pid in (("server", status.server_pid), ("vault", status.vault_pid)):
-                links = _links(pid)
+                links = links_of(pid)
                 memory = sum("memfd:wcache" in link for link in links)
                 plain = len(links) - memory
                 if memory != wanted or plain > self.plain_fds.setdefault(name, plain) + 4:
@@ -475,14 +475,6 @@ def _workers() -> list[tuple[int, int]]:
             words = _cmdline(int(entry)).split(b"\0")
             if b"wcache.daemon.worker" in words and words[-2].isdigit():
                 found.append((int(entry), int(words[-2])))
-    return found
-
-
-def _links(pid: int) -> list[str]:
-    found = []
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        with suppress(OSError):
-            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.attaching import attach
 from support.commands import in_processes
 from support.corpus import make_checkpoint
-from support.daemon import DaemonProcess, alive, wait_until
+from support.daemon import DaemonProcess, alive, links_of, wait_until
 from support.manager import Manager, Unit
 from support.segments import LATER_NS
 
@@ -208,7 +208,7 @@ def test_descriptors_that_are_not_ours_are_ignored_and_closed(unit: Unit, checkp
     unit.start()
     assert [one.view.residency for one in unit.status().residencies] == [residency]
     wait_until(lambda: unit.manager.names() == {"stored", *set_of(residency)})
-    links = {os.readlink(f"/proc/{pid}/fd/{fd}") for pid in (unit.vault_pid, unit.pid) for fd in os.listdir(f"/proc/{pid}/fd")}
+    links = [*links_of(unit.vault_pid), *links_of(unit.pid)]
     assert not any(name in link for link in links for name in ("wcache:deposit", "wcache:somebody", "wcache:part"))
     assert b"LISTEN_FDS" not in Path(f"/proc/{unit.pid}/environ").read_bytes()
 

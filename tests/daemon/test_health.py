@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from support.attaching import attach
 from support.corpus import make_checkpoint
-from support.daemon import DaemonProcess, wait_until, zeros_shard
+from support.daemon import DaemonProcess, links_of, wait_until, zeros_shard
 from support.probes import fetch, health_of, metrics_of
 
 from wcache.core.model.vocabulary import Outcome, Reason, Tier
@@ -62,9 +62,8 @@ def test_without_an_expectation_a_daemon_that_serves_is_healthy(watched: DaemonP
 
 def test_a_daemon_without_a_health_port_listens_on_no_port(daemon: DaemonProcess) -> None:
     assert daemon.status().health_port is None
-    inodes = {os.readlink(f"/proc/{daemon.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{daemon.pid}/fd")}
     listening = {f"socket:[{line.split()[9]}]" for line in Path(f"/proc/{daemon.pid}/net/tcp").read_text().splitlines()[1:]}
-    assert not inodes & listening
+    assert not listening.intersection(links_of(daemon.pid))
 
 
 def test_it_is_healthy_only_while_every_expected_checkpoint_can_be_served(disk: Path, checkpoint: Path, twin: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from support.attaching import attach
 from support.commands import with_tests_on_path
 from support.corpus import make_checkpoint
-from support.daemon import DaemonProcess, wait_until, zeros_shard
+from support.daemon import DaemonProcess, links_of, wait_until, zeros_shard
 from support.faults import catch
 
 from wcache.core.model.errors import DaemonRunning, DaemonUnreachable, RequestRefused, UsageError
@@ -258,6 +258,5 @@ def test_the_lock_is_not_inherited_by_workers(daemon: DaemonProcess, tmp_path: P
     thread.start()
     wait_until(lambda: any(one.phase == "settle" for one in daemon.status().residencies))
     (worker,) = daemon.workers()
-    held = {os.readlink(f"/proc/{worker}/fd/{fd}") for fd in os.listdir(f"/proc/{worker}/fd")}
-    assert not any(LOCK_NAME in name or "ledger" in name for name in held)
+    assert not any(LOCK_NAME in name or "ledger" in name for name in links_of(worker))
     thread.join()

@@ -12,13 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.attaching import asked_of, attach, begin, decide_on, evidence_of, receive_segments
 from support.corpus import make_checkpoint
-from support.daemon import DaemonProcess, alive, wait_until
+from support.daemon import DaemonProcess, alive, links_of, wait_until
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.memory import memfd
@@ -71,16 +70,8 @@ def kill_vault(daemon: DaemonProcess) -> Status:
     wait_until(lambda: daemon.status().vault_pid != before.vault_pid)
     after = daemon.status()
     assert after.server_pid == before.server_pid
-    wait_until(lambda: any("memfd:wcache" in link for link in links(after.vault_pid)) or not after.residencies)
+    wait_until(lambda: any("memfd:wcache" in link for link in links_of(after.vault_pid)) or not after.residencies)
     return after
-
-
-def links(pid: int) -> list[str]:
-    found = []
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        with suppress(FileNotFoundError):
-            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-    return found
 
 
 @pytest.fixture
@@ -181,7 +172,7 @@ def test_many_shards_survive_server_and_vault_in_turn(any_vault: DaemonProcess, 
     attached = attach(daemon.settings.socket_path, many_shards)
     kill_server(daemon)
     after = kill_vault(daemon)
-    wait_until(lambda: sum("memfd:wcache" in link for link in links(after.vault_pid)) == 70)
+    wait_until(lambda: sum("memfd:wcache" in link for link in links_of(after.vault_pid)) == 70)
     after = kill_server(daemon)
     assert [lease.attach for lease in after.leases] == [attached.attach]
     again = attach(daemon.settings.socket_path, many_shards)
@@ -257,7 +248,7 @@ def test_a_release_that_its_server_did_not_survive_is_finished_by_the_next(daemo
     (completed,) = daemon.events("release.completed")
     assert isinstance(completed, ReleaseCompleted)
     assert (completed.residency, completed.bytes) == (residency.residency, residency.bytes)
-    wait_until(lambda: not any("memfd:wcache" in link for pid in (after.server_pid, after.vault_pid) for link in links(pid)))
+    wait_until(lambda: not any("memfd:wcache" in link for pid in (after.server_pid, after.vault_pid) for link in links_of(pid)))
     assert not daemon.load(checkpoint).reused
 
 
@@ -271,7 +262,7 @@ def test_what_the_ledger_says_is_gone_is_not_kept(daemon: DaemonProcess, checkpo
     after = kill_server(daemon)
     assert [one.view.residency for one in after.residencies] == [kept]
     assert [lease.attach for lease in after.leases] == [attached.attach]
-    wait_until(lambda: sum("memfd:wcache" in link for link in links(after.vault_pid)) == 3)
+    wait_until(lambda: sum("memfd:wcache" in link for link in links_of(after.vault_pid)) == 3)
     attached.close()
     wait_until(lambda: not daemon.status().leases)
 
@@ -280,10 +271,10 @@ def test_ten_deaths_in_a_row_cost_nothing_but_time(daemon: DaemonProcess, checkp
     daemon.load(checkpoint)
     vault_pid = daemon.vault_pid
     kill_server(daemon)
-    before = len(links(vault_pid))
+    before = len(links_of(vault_pid))
     for _ in range(4):
         after = kill_server(daemon)
-    wait_until(lambda: len(links(vault_pid)) == before)
+    wait_until(lambda: len(links_of(vault_pid)) == before)
     assert [one.view.state for one in after.residencies] == [ResidencyState.RESIDENT]
     assert verify(daemon.settings.ledger).problems == []
 

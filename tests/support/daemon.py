@@ -51,6 +51,15 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
+def links_of(pid: int) -> list[str]:
+    """What a process has open, as proc_pid_fd(5) names it. What it closes meanwhile is left out."""
+    found = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return found
+
+
 def children_of(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
