@@ -19,7 +19,7 @@ from wcache.ledger.context import Context
 from wcache.ledger.database import translated
 from wcache.ledger.pool import Block, Examiner, File, Index, Part, Settle, Share
 from wcache.ledger.problem import Difference, Problem
-from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, OTHERS, Reader
+from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, Reader
 from wcache.ledger.segments import History, carried_row, read_history, readable
 from wcache.ledger.store import Ledger
 from wcache.ledger.stored import read_origin, stored_event
@@ -95,7 +95,7 @@ def read_context(reader: Reader, history: History, report: Callable[[Problem], N
     versions = dict(history.versions)
     bodies = history.bodies()
     carried = (carried_row(item) for item in history.carried if not item.stream.startswith(PREFIX))
-    for row in chain(carried, reader.rows(FIRST_SEQ, LAST_SEQ, [], OTHERS)):
+    for row in chain(carried, reader.rows(FIRST_SEQ, LAST_SEQ, [], others=True)):
         seq, stream, version = row[:3]
         expected = versions.get(stream, 0) + 1
         if version != expected:
