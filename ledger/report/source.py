@@ -47,6 +47,7 @@ class Source:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.db.set_progress_handler(None, 0)  # the transaction has to end, also after `stop`
         self._connection.close()
         self._engine.dispose()
 
