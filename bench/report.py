@@ -1,6 +1,6 @@
 """The report of a big ledger as one HTML page, with and without verification: how long it takes, and how big the page is.
 
-The ledger is made by the real append path (bench/audit.py), or given: `--ledger FILE` (bench/simulate.py makes one of a whole fleet).
+The ledger is that of a simulated fleet (bench/simulate.py), or given: `--ledger FILE`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from audit import EVENTS, GOAL_EVENTS, fill
+from audit import EVENTS, GOAL_EVENTS, made
 
 from wcache.ledger.report.collect import collect
 from wcache.ledger.report.formats import rows_kept
@@ -34,7 +34,7 @@ def measure(path: Path) -> list[dict[str, object]]:
         took_s = time.perf_counter() - began
         big = found.head.size >= GOAL_EVENTS
         size = f"{found.head.size / 1e6:.1f} M events"
-        how = "verified first" if verify else "not verified"
+        how = "verified" if verify else "not verified"
         rows.append({"what": f"HTML report of {size}, {how}", "value": took_s, "unit": "s", "goal": f"< {GOAL_S}" if big else ""})
     goal = f"< {GOAL_BYTES / 1e6:.0f}" if big else ""
     return [*rows, {"what": f"its page, of {size}", "value": len(page) / 1e6, "unit": "MB", "goal": goal}]
@@ -49,7 +49,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="wcache-bench-") as directory:
         ledger = arguments.ledger or Path(directory) / "ledger.sqlite"
         if arguments.ledger is None:
-            fill(ledger, arguments.events)
+            made(ledger, arguments.events)
         found = measure(ledger)
     if arguments.json:
         sys.stdout.write(json.dumps(found) + "\n")

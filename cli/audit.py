@@ -15,7 +15,7 @@ from wcache.cli.output import FORMATS, chosen_format, print_document, print_rows
 from wcache.cli.progress import progress
 from wcache.cli.text import escape, size
 from wcache.cli.trust import print_grants
-from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, EXIT_UNPROVABLE
+from wcache.core.model.errors import EXIT_FINDING, EXIT_OK, EXIT_UNPROVABLE, UsageError
 
 if TYPE_CHECKING:
     from wcache.ledger.audit import Audit, Window
@@ -80,12 +80,11 @@ def _window(since: str | None, until: str | None, launch: str | None, limit: int
     from wcache.ledger.moment import parse_moment_ns
 
     now_ns = time.time_ns()
-    return Window(
-        since_ns=parse_moment_ns(since, now_ns) if since else None,
-        until_ns=parse_moment_ns(until, now_ns) if until else None,
-        launch=launch,
-        limit=limit,
-    )
+    since_ns = parse_moment_ns(since, now_ns) if since else None
+    until_ns = parse_moment_ns(until, now_ns) if until else None
+    if since_ns is not None and until_ns is not None and since_ns >= until_ns:
+        raise UsageError("the period is empty", where=f"--since {since}", remedy="it must begin before --until")
+    return Window(since_ns=since_ns, until_ns=until_ns, launch=launch, limit=limit)
 
 
 @audit.command("summary", help="Counts by decision, reason, tier and proof.\n\n" + example("wcache audit summary --since 7d"))

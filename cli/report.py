@@ -21,7 +21,7 @@ HELP = """Report what was served, what fell back, what is unproven, and whether 
 
 Without --format the answers, on the terminal. Formats: html is one file for people, complete in itself, without network; jsonl has every
 row, one object a line; csv has one file a list; cyclonedx is a bill of materials of the weights (1.7); intoto is a statement about them,
-signed (DSSE, Ed25519). The whole ledger is verified first, which takes a while for millions of events; --no-verify leaves it out, and the
+signed (DSSE, Ed25519). The whole ledger is verified too, which takes a while for millions of events; --no-verify leaves it out, and the
 report says so. Times are UTC; TIME is RFC 3339, a date, or a span ago (30d).
 
 Exits with 1 when the report tells of a wrong hit, or of a problem in the ledger.
@@ -51,7 +51,7 @@ _FORMATS = ("html", "jsonl", "csv", "cyclonedx", "intoto")
     metavar="FILE",
     help="A file that the statement also vouches for (intoto).",
 )
-@click.option("--no-verify", is_flag=True, help="Do not verify the ledger first; the report says that it was not.")
+@click.option("--no-verify", is_flag=True, help="Do not verify the ledger; the report says that it was not.")
 def report(
     since: str | None, until: str | None, form: str | None, out: Path | None, key: Path | None, files: tuple[Path, ...], no_verify: bool
 ) -> int:
@@ -72,7 +72,7 @@ def report(
     if form is not None:
         require(form)
     signer = SigningKey.read(key) if key is not None else None
-    with progress("report", unit="events") as update:
+    with progress("verify", unit="events") as update:
         found = collect(current_app().settings().ledger, period, limit=rows_kept(form), verify=not no_verify, progress=update)
     written: list[Path] = []
     if out is not None and form == "csv":

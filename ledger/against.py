@@ -10,9 +10,9 @@ import msgspec
 
 from wcache.core.model.errors import LedgerCorrupt, SignatureInvalid
 from wcache.core.model.events import CheckpointSigned, decode_payload
-from wcache.ledger.leaves import head_seq, roots
+from wcache.ledger.leaves import Trees, head_seq
 from wcache.ledger.note import SignedCheckpoint, read_checkpoint, root_from_hex
-from wcache.ledger.segments import read_history
+from wcache.ledger.segments import History
 from wcache.ledger.signing import PublicKey
 
 Add = Callable[[int | None, str, str], None]
@@ -34,15 +34,21 @@ class Given(msgspec.Struct, frozen=True):
         return cls(tuple((str(path), read_checkpoint(path)) for path in paths), tuple(keys))
 
 
-def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add, notes: list[str]) -> None:
-    """Compares, adding a problem for each contradiction, and saying in `notes` how far the ledger is covered.
+def sizes_signed(db: sqlite3.Connection, given: Given) -> set[int]:
+    """At which `hold` needs the tree."""
+    return {*(checkpoint.size for _, checkpoint in given.checkpoints), *(event.size for _, event in _recorded(db))}
+
+
+def hold(db: sqlite3.Connection, history: History, trees: Trees, given: Given, add: Add, notes: list[str]) -> None:
+    """Compares with the trees of `sizes_signed`, adding a problem for each contradiction, and saying in `notes` how far the ledger is
+    covered.
 
     Classes: `origin` (a checkpoint of another ledger), `signature` (not signed by one of the keys), `truncated` (fewer events than were
     signed), `rewritten` (other events than were signed).
     """
     try:
-        size, history = head_seq(db), read_history(db, origin)
-    except (sqlite3.Error, LedgerCorrupt):
+        size = head_seq(db)
+    except sqlite3.Error:
         return  # whoever looks at the rows has said so
     wanted: dict[int, list[tuple[int | None, str, bytes]]] = {}
     for name, checkpoint in given.checkpoints:
@@ -64,7 +70,7 @@ def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add
             add(None, "truncated", what)
             continue
         wanted.setdefault(checkpoint.size, []).append((None, name, checkpoint.root))
-    compared = max((count for count in wanted if count >= history.frontier.size), default=None)
+    compared = max((count for count in wanted if count in trees.frontiers), default=None)
     for seq, event in _recorded(db):
         if event.origin != history.origin_at(seq):
             add(seq, "origin", f"it records a checkpoint of the ledger {event.origin}")
@@ -72,19 +78,15 @@ def hold(db: sqlite3.Connection, path: Path, origin: str, given: Given, add: Add
             add(seq, "rewritten", f"it records a checkpoint of {event.size} events, more than there were")
         else:
             wanted.setdefault(event.size, []).append((seq, "checkpoint.signed", root_from_hex(event.root)))
-    if not wanted:
-        return
-    try:
-        found = roots(db, history, wanted, path)
-    except LedgerCorrupt as error:
-        add(None, "rewritten", f"the events that were signed cannot be hashed: {error.what}")
-        return
+    if any(count not in trees.frontiers for count in wanted if count >= history.frontier.size):
+        add(None, "rewritten", f"the events that were signed cannot be hashed: {trees.why}")
     for count, claims in sorted(wanted.items()):
+        found = trees.root(count)
         for where, name, root in claims:
             if count < history.frontier.size:
                 if where is None:
                     notes.append(f"{name} is about the first {count} events, which were dropped: it cannot be compared any more")
-            elif found[count] != root:
+            elif found is not None and found != root:
                 add(where, "rewritten", f"the first {count} events are not those that were signed in {name}")
     if compared is not None:
         later = f"; no checkpoint that was given covers those after it ({size - compared})" if size > compared else ""

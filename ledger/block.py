@@ -18,6 +18,7 @@ from wcache.ledger.attaches import PREFIX, WRONG_TYPE, Attaches, Timeline
 from wcache.ledger.chain import Chain, framed, framed_kind, payload_hash
 from wcache.ledger.comparison import compare_between, compare_named
 from wcache.ledger.database import meaning
+from wcache.ledger.leaves import Pieces, cut, missing, unreadable
 from wcache.ledger.problem import Difference, Problem
 from wcache.ledger.projection import Row
 from wcache.ledger.reader import SUM_MASK, Reader, added_up
@@ -29,7 +30,7 @@ BACKWARDS_NOTED_NS = 1_000_000_000
 class Found(msgspec.Struct):
     """What checking some events found. `differences` are of attaches and their streams; `started` counts the streams that begin there and
     `continued` names those that began before; `backwards` are the first seq and the number of times that the clock went back. `rows` and
-    `indexed` are what the rows, and the two indexes over them, add up to."""
+    `indexed` are what the rows, and the two indexes over them, add up to; `pieces` are those of the Merkle tree."""
 
     problems: list[Problem] = []
     differences: list[Difference] = []
@@ -44,15 +45,19 @@ class Found(msgspec.Struct):
     contradictions: list[Row] = []
     rows: tuple[int, int] = (0, 0)
     indexed: tuple[int, int] = (0, 0)
+    pieces: Pieces = msgspec.field(default_factory=Pieces)
 
 
 class _Rows:
-    """The rows of a block on their way through the hashes. `seq`, `link` and `newest_ns` are those of the row before."""
+    """The rows of a block on their way through the hashes. `seq`, `link` and `newest_ns` are those of the row before. `leaves` are the
+    hashes of all rows so far, up to the first that has none; `why` it has none."""
 
     def __init__(self, chain: Chain, found: Found, seq: int, link: bytes | None, newest_ns: int) -> None:
         self._chain = chain
         self._found = found
         self.seq, self.link, self._newest_ns = seq, link, newest_ns
+        self.leaves: list[bytes] = []
+        self.why = ""
 
     def check(self, rows: Sequence[Sequence[Any]]) -> None:
         """A chunk of rows at once where all of them are right, else one by one, to say what is wrong."""
@@ -63,11 +68,12 @@ class _Rows:
                 self.link is not None
                 and [row[0] for row in rows] == list(range(self.seq + 1, self.seq + 1 + len(rows)))
                 and all(map(le, [self._newest_ns, *recorded], recorded))
-                and self._chain.holds(self.link, rows)
+                and (leaves := self._chain.leaves(self.link, rows)) is not None
             ):
+                self._keep(leaves)
                 self.seq, self.link, self._newest_ns = rows[-1][0], rows[-1][12], recorded[-1]
                 return
-        except WRONG_TYPE:
+        except (*WRONG_TYPE, KeyError):  # the last: a flag that is none
             pass
         for row in rows:
             self._check(row)
@@ -77,9 +83,12 @@ class _Rows:
         previous = self.link
         if seq != self.seq + 1:
             self._report(seq, "gap", f"seq {self.seq + 1} to {seq - 1} are missing")
+            self.why = self.why or missing(self.seq + 1)
             previous = None
         self.seq, self.link = seq, link if isinstance(link, bytes) else None
         try:
+            if late not in (0, 1):
+                raise ValueError(f"late is {late}")
             self._check_clock(seq, recorded_ns)
             if payload is None:
                 self._found.redacted.append(seq)
@@ -87,10 +96,16 @@ class _Rows:
                 self._report(seq, "payload", f"the payload of {kind.decode('utf-8', 'replace')} is not the one that was hashed")
             kind = framed_kind(kind, schema)
             leaf = self._chain.framed_leaf(seq, framed(stream), version, kind, event_id, occurred_ns, recorded_ns, bool(late), hashed)
+            self._keep([leaf])
             if previous is not None and Chain.link(previous, leaf) != link:
                 self._report(seq, "chain", "the row is not the one that was chained: changed, replaced, or from another ledger")
         except WRONG_TYPE as error:
+            self.why = self.why or unreadable(seq)
             self._report(seq, "file", f"the row holds a value that its column cannot have: {error}")
+
+    def _keep(self, leaves: list[bytes]) -> None:
+        if not self.why:
+            self.leaves += leaves
 
     def _check_clock(self, seq: int, recorded_ns: int) -> None:
         if recorded_ns < self._newest_ns - BACKWARDS_NOTED_NS:
@@ -103,11 +118,12 @@ class _Rows:
         self._found.problems.append(Problem(seq, cls, text))
 
 
-def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int, last_seq: int) -> Found:
-    """Checks the rows in [first_seq, last_seq]."""
+def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int, last_seq: int, sizes: Sequence[int]) -> Found:
+    """Checks the rows in [first_seq, last_seq]. `sizes`: at which the Merkle tree is wanted, in order."""
     found = Found()
     attaches = Attaches(residencies, found.problems)
     checked = _Rows(chain, found, *reader.before(first_seq, chain))
+    begin = checked.seq
     with reader.as_bytes():
         rows = reader.rows(first_seq, last_seq, found.problems)
         while chunk := list(islice(rows, CHUNK_ROWS)):
@@ -115,6 +131,7 @@ def examine(reader: Reader, chain: Chain, residencies: Timeline, first_seq: int,
             attaches.take(map(reader.past.kept, chunk) if reader.past.bodies else chunk)
             found.rows = plus(found.rows, added_up(chunk))
     found.last_seq, found.last_chain = checked.seq, checked.link
+    found.pieces = cut(begin, checked.leaves, sizes, checked.why)
     streams = attaches.streams.values()
     found.continued = [PREFIX + stream.key for stream in streams if stream.partial]
     found.started = sum(1 for stream in streams if stream.accepted and not stream.partial)

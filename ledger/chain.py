@@ -42,7 +42,7 @@ _FRAMED_NUMBER = struct.Struct(">Qq").pack  # length, two's complement
 _FRAMED_NUMBERS = struct.Struct(">QqQq").pack
 _LENGTH = struct.Struct(">Q").pack
 _FRAMED_HASH = _LENGTH(32)
-_FRAMED_FLAG = (_LENGTH(1) + b"\x00", _LENGTH(1) + b"\x01")
+_FRAMED_FLAG = {0: _LENGTH(1) + b"\x00", 1: _LENGTH(1) + b"\x01"}
 
 
 def framed_kind(type_name: bytes, schema: int) -> bytes:
@@ -108,13 +108,13 @@ class Chain:
         )  # fmt: skip
         return _sha256(b"".join(parts)).digest()
 
-    def holds(self, previous: bytes, rows: Sequence[Sequence[Any]]) -> bool:
-        """Whether rows of EVENT_COLUMNS, salt, payload_hash, chain (text as bytes) are exactly those that were hashed and linked after
-        `previous`, with every payload there. False says nothing more: not one of the hashes may be asked why."""
+    def leaves(self, previous: bytes, rows: Sequence[Sequence[Any]]) -> list[bytes] | None:
+        """The leaf hashes of rows of EVENT_COLUMNS, salt, payload_hash, chain (text as bytes) that are exactly those that were hashed and
+        linked after `previous`, with every payload there. None says nothing more: not one of the hashes may be asked why."""
         number, numbers, length, flags, prefix, join = _FRAMED_NUMBER, _FRAMED_NUMBERS, _LENGTH, _FRAMED_FLAG, self._prefix, b"".join
         payloads = [_sha256(join((_PAYLOAD, row[10], row[9]))).digest() for row in rows]
         if payloads != [row[11] for row in rows]:
-            return False
+            return None
         names, kinds = _Framed(), _FramedKinds()
         leaves = [
             _sha256(
@@ -126,7 +126,8 @@ class Chain:
             for seq, stream, version, event_id, kind, schema, occurred_ns, recorded_ns, late, _, _, hashed, _ in rows
         ]  # fmt: skip
         links = [row[12] for row in rows]
-        return links == [_sha256(join((_CHAIN, before, leaf))).digest() for before, leaf in zip([previous, *links], leaves, strict=False)]
+        made = [_sha256(join((_CHAIN, before, leaf))).digest() for before, leaf in zip([previous, *links], leaves, strict=False)]
+        return leaves if links == made else None
 
     @staticmethod
     def link(previous: bytes, leaf: bytes) -> bytes:

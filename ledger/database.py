@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -147,7 +148,10 @@ def connect_reader(path: Path) -> Engine:
     Raises NotFound for an absent file. Where the directory may not be written and no writer is about, the file is read as it lies.
     """
     try:
-        if path.stat().st_size == 0:
+        about = path.stat()
+        if stat.S_ISDIR(about.st_mode):
+            raise NotFound("this is a directory, and no ledger", where=str(path), remedy="give the file in it: ledger.sqlite")
+        if about.st_size == 0:
             raise NotFound("the ledger is empty", where=str(path), remedy="start a daemon once, or correct WCACHE_LEDGER")
     except OSError as error:
         if isinstance(error, PermissionError):

@@ -54,6 +54,20 @@ class Frontier:
             nodes = [sha256(b"\x01" + left + right).digest() for left, right in zip(pairs, pairs, strict=True)]
             level += 1
 
+    def join(self, level: int, node: bytes) -> None:
+        """Appends a complete subtree of 2 ** `level` leaves. Raises ValueError where none can begin."""
+        if self.size % (1 << level):
+            raise ValueError(f"behind {self.size} leaves no subtree of {1 << level} begins")
+        self.size += 1 << level
+        self._levels += [None] * (level + 1 - len(self._levels))
+        while (waiting := self._levels[level]) is not None:
+            self._levels[level] = None
+            node = node_hash(waiting, node)
+            level += 1
+            if level == len(self._levels):
+                self._levels.append(None)
+        self._levels[level] = node
+
     def root(self) -> bytes:
         found: bytes | None = None
         for node in self._levels:
@@ -70,6 +84,24 @@ class Frontier:
                 found.append((begin, begin + (1 << level), node))
                 begin += 1 << level
         return found
+
+
+def subtrees(begin: int, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
+    """The largest complete subtrees that these leaves, of which the first is number `begin`, consist of: level and hash of each, from left
+    to right, as `Frontier.join` takes them. Of n leaves there are at most 2 log2(n)."""
+    found, at = [], 0
+    while at < len(leaves):
+        number = begin + at
+        level = (len(leaves) - at).bit_length() - 1
+        if number:
+            level = min(level, (number & -number).bit_length() - 1)
+        nodes = list(leaves[at : at + (1 << level)])
+        while len(nodes) > 1:
+            pairs = iter(nodes)
+            nodes = [sha256(b"\x01" + left + right).digest() for left, right in zip(pairs, pairs, strict=True)]
+        found.append((level, nodes[0]))
+        at += 1 << level
+    return found
 
 
 class Tree:

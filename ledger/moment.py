@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from wcache.core.model.errors import UsageError
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|m|min|h|d|w)")
 _UNIT_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -33,10 +33,16 @@ def parse_span_ns(text: str) -> int | None:
 
 
 def parse_moment_ns(text: str, now_ns: int, *, ahead: bool = False) -> int:
-    """RFC 3339 or a date (UTC where no zone is given), or a span: that long ago, with `ahead` that long from now. Raises UsageError."""
+    """RFC 3339 or a date (UTC where no zone is given), or a span: that long ago, with `ahead` that long from now. Raises UsageError, also
+    for a moment that nanoseconds since 1970 in 64 bits do not reach."""
     span_ns = parse_span_ns(text)
-    if span_ns is not None:
-        return now_ns + span_ns if ahead else now_ns - span_ns
+    moment_ns = _parse_ns(text) if span_ns is None else now_ns + span_ns if ahead else now_ns - span_ns
+    if not 0 <= moment_ns < 1 << 63:
+        raise UsageError("this time is out of reach", where=text, remedy="give one from 1970 to 2261")
+    return moment_ns
+
+
+def _parse_ns(text: str) -> int:
     try:
         # datetime reads the Z only since Python 3.11.
         moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))

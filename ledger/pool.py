@@ -38,6 +38,7 @@ class Share(msgspec.Struct, tag=True, frozen=True):
     origin: str
     past: Past
     residencies: dict[str, tuple[list[int], list[str]]]
+    sizes: list[int]
 
 
 class File(msgspec.Struct, tag=True, frozen=True):
@@ -93,7 +94,7 @@ class Examiner:
         residencies = self._shared.residencies
         if isinstance(part, Block):
             chain = Chain(self._shared.past.origin_at(part.last_seq, self._shared.origin))
-            return examine(self._reader, chain, residencies, part.first_seq, part.last_seq)
+            return examine(self._reader, chain, residencies, part.first_seq, part.last_seq, self._shared.sizes)
         return settle(self._reader, residencies, part.streams)
 
     def results(self, parts: Sequence[Part]) -> Iterator[tuple[int, Found]]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import lt
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 from sqlalchemy import Connection
 
-from wcache.ledger.attaches import PREFIX
+from wcache.ledger.attaches import PREFIX, WRONG_TYPE
 from wcache.ledger.chain import Chain
 from wcache.ledger.database import connect_reader, driver, meaning
 from wcache.ledger.problem import Problem
@@ -32,16 +33,27 @@ _INDEXES = (
 )
 
 _COLUMNS = f"{EVENT_COLUMNS}, salt, payload_hash, chain"
+_AMONG_OTHERS = f"""{OTHERS} AND seq IN (
+  SELECT seq FROM event INDEXED BY {_INDEXES[1][0]} WHERE stream < '{PREFIX}'
+  UNION ALL SELECT seq FROM event INDEXED BY {_INDEXES[1][0]} WHERE stream >= 'attach0')"""  # noqa: S608
+_packed = Struct(">q").pack
+_packed_pair = Struct(">qq").pack
 
 
 def added_up(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
     """Sums over rows of `event` of what each of its two indexes holds, in any order. Python's hashes of bytes are keyed at random
     (PYTHONHASHSEED), so nobody can make another index that adds up to the same; SQLite's own check looks every row up in every index, which
-    takes several times as long."""
-    return (
-        sum(map(hash, [(row[0], row[3]) for row in rows])) & SUM_MASK,
-        sum(map(hash, [(row[0], row[1], row[2]) for row in rows])) & SUM_MASK,
-    )
+    takes several times as long. (0, 0) where a row holds what its column cannot have, and no index can agree.
+
+    An entry is hashed as one string of bytes: in the hash of a tuple numbers are not keyed, so that two entries that exchange theirs would
+    add up to the same every other time."""
+    try:
+        return (
+            sum([hash(row[3] + _packed(row[0])) for row in rows]) & SUM_MASK,
+            sum([hash(row[1] + _packed_pair(row[2], row[0])) for row in rows]) & SUM_MASK,
+        )
+    except WRONG_TYPE:
+        return 0, 0
 
 
 class Reader:
@@ -120,7 +132,10 @@ class Reader:
                 if not all(map(lt, [before, *keys], keys)):
                     return None
                 before = keys[-1]
-                total += sum(map(hash, rows))
+                if index == 0:
+                    total += sum([hash(name + _packed(seq)) for seq, name in rows])
+                else:
+                    total += sum([hash(name + _packed_pair(version, seq)) for seq, name, version in rows])
         return total & SUM_MASK
 
     def before(self, seq: int, chain: Chain) -> tuple[int, bytes | None, int]:
@@ -134,12 +149,14 @@ class Reader:
             return self.past.last_seq, self.past.last_chain or chain.genesis, 0
         return row[0], row[1], row[2]
 
-    def rows(self, first_seq: int, last_seq: int, problems: list[Problem], where: str = "1") -> Iterator[tuple[Any, ...]]:
-        """Rows in [first_seq, last_seq] in seq order: EVENT_COLUMNS, salt, payload_hash, chain. What cannot be read is a problem."""
-        plan = "" if where != "1" else "NOT INDEXED"
+    def rows(self, first_seq: int, last_seq: int, problems: list[Problem], *, others: bool = False) -> Iterator[tuple[Any, ...]]:
+        """Rows in [first_seq, last_seq] in seq order: EVENT_COLUMNS, salt, payload_hash, chain. What cannot be read is a problem. `others`:
+        only those that are on no stream of an attach, found by the index of streams, which SQLite would not use by itself."""
+        indexed = others
         following = first_seq
         while True:
-            sql = f"SELECT {_COLUMNS} FROM event {plan} WHERE seq BETWEEN ? AND ? AND {where} ORDER BY seq"  # noqa: S608
+            where = _AMONG_OTHERS if indexed else OTHERS if others else "1"
+            sql = f"SELECT {_COLUMNS} FROM event NOT INDEXED WHERE seq BETWEEN ? AND ? AND {where} ORDER BY seq"  # noqa: S608
             try:
                 for row in self.db.execute(sql, (following, last_seq)):
                     if row[0] < following:  # a damaged page that counts more cells than it has: it would never end
@@ -149,14 +166,14 @@ class Reader:
                 return
             except sqlite3.Error as error:
                 why = meaning(error, self.path).what
-            if not plan:  # perhaps only the index is damaged
-                plan = "NOT INDEXED"
+            if indexed:  # perhaps only the index is damaged
+                indexed = False
                 continue
             row, seq = self._behind(following, last_seq, why, problems)
             following = seq + 1
             if row is None:
                 return
-            if where == "1" or self._is_among(row[0], where):
+            if not others or self._is_among_others(row[0]):
                 yield row
 
     def _behind(self, first: int, last_seq: int, why: str, problems: list[Problem]) -> tuple[tuple[Any, ...] | None, int]:
@@ -175,8 +192,8 @@ class Reader:
             return None
         return row if row is not None and row[0] == seq else None
 
-    def _is_among(self, seq: int, where: str) -> bool:
-        return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {where}", (seq,)).fetchone() is not None  # noqa: S608
+    def _is_among_others(self, seq: int) -> bool:
+        return self.db.execute(f"SELECT 1 FROM event WHERE seq = ? AND {OTHERS}", (seq,)).fetchone() is not None  # noqa: S608
 
     def stream(self, name: str) -> list[tuple[Any, ...]]:
         """EVENT_COLUMNS of one stream in seq order, within `as_bytes`: what was carried of it, then its rows, redacted ones as they were

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
@@ -17,9 +17,10 @@ from wcache.ledger.block import Found, plus
 from wcache.ledger.comparison import MAX_DIFFERENCES, compare_table
 from wcache.ledger.context import Context
 from wcache.ledger.database import translated
+from wcache.ledger.leaves import Trees, join
 from wcache.ledger.pool import Block, Examiner, File, Index, Part, Settle, Share
 from wcache.ledger.problem import Difference, Problem
-from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, OTHERS, Reader
+from wcache.ledger.reader import FIRST_SEQ, LAST_SEQ, Reader
 from wcache.ledger.segments import History, carried_row, read_history, readable
 from wcache.ledger.store import Ledger
 from wcache.ledger.stored import read_origin, stored_event
@@ -40,20 +41,25 @@ class Runner(Protocol):
 
 class Whole(msgspec.Struct):
     """What all events of a snapshot say. `differences` are those of every projection; none are told where events are redacted and
-    nothing of them was kept, because these take part in no projection. `unexplained`: redacted events that no `payload.redacted` names."""
+    nothing of them was kept, because these take part in no projection. `unexplained`: redacted events that no `payload.redacted` names.
+    `trees` are the Merkle trees of the sizes that were asked for."""
 
     found: Found
     differences: list[Difference]
     unexplained: list[int]
+    trees: Trees
 
 
-def examine_all(reader: Reader, history: History, runner: Runner, progress: Progress | None = None, *, file: bool = False) -> Whole:
+def examine_all(
+    reader: Reader, history: History, runner: Runner, progress: Progress | None = None, *, file: bool = False, sizes: Collection[int] = ()
+) -> Whole:
     """Checks and replays every event that `reader` sees; with `file` also the pages and indexes of the file, beside it."""
     whole = Found(problems=[], differences=[], continued=[], redacted=[], policies={}, contradictions=[])
     reader.past = history.past()
     total, blocks = _blocks(reader, history)
     context = read_context(reader, history, whole.problems.append)
-    runner.share(Share(history.origin, reader.past, context.timeline))
+    wanted = sorted(size for size in set(sizes) if history.frontier.size < size < LAST_SEQ)
+    runner.share(Share(history.origin, reader.past, context.timeline, wanted))
     results: dict[int, Found] = {}
     done = 0
     first: list[Part] = [File(), Index(0), Index(1), *map(File, reader.tables())] if file else []  # the longest first
@@ -64,6 +70,7 @@ def examine_all(reader: Reader, history: History, runner: Runner, progress: Prog
             progress(done, total)
     for place in sorted(results):
         _merge(whole, results[place])
+    trees = join(history.frontier, (results[place].pieces for place in sorted(results) if place >= len(first)), sizes)
     if file and whole.rows != whole.indexed and all(problem.cls != "file" for problem in whole.problems):
         whole.problems.append(Problem(None, "file", "an index of the events is not that of the rows"))
     names = sorted({*_unsettled(whole), *reader.past.carried})
@@ -75,7 +82,7 @@ def examine_all(reader: Reader, history: History, runner: Runner, progress: Prog
     whole.problems = list(dict.fromkeys(whole.problems))  # what a settled attach did in its first block was told there too
     whole.redacted = [seq for seq in whole.redacted if seq not in reader.past.bodies]
     differences = [] if whole.redacted else _in_order([*whole.differences, *_compare_rest(reader, context, whole)])
-    return Whole(whole, differences, [seq for seq in whole.redacted if seq not in context.redactions])
+    return Whole(whole, differences, [seq for seq in whole.redacted if seq not in context.redactions], trees)
 
 
 def _blocks(reader: Reader, history: History) -> tuple[int, list[Block]]:
@@ -95,7 +102,7 @@ def read_context(reader: Reader, history: History, report: Callable[[Problem], N
     versions = dict(history.versions)
     bodies = history.bodies()
     carried = (carried_row(item) for item in history.carried if not item.stream.startswith(PREFIX))
-    for row in chain(carried, reader.rows(FIRST_SEQ, LAST_SEQ, [], OTHERS)):
+    for row in chain(carried, reader.rows(FIRST_SEQ, LAST_SEQ, [], others=True)):
         seq, stream, version = row[:3]
         expected = versions.get(stream, 0) + 1
         if version != expected:
@@ -151,7 +158,7 @@ def _compare_rest(reader: Reader, context: Context, whole: Found) -> list[Differ
     found += compare_table(db, schema.policy, {(name,): {"policy": name, "body": body} for name, body in whole.policies.items()})
     found += compare_table(db, schema.contradiction, {(row["seq"],): row for row in whole.contradictions})
     # Streams of attaches that have a row and not one event: looked for only where the numbers do not add up.
-    attaches = f"stream LIKE '{PREFIX}%'"
+    attaches = f"stream >= '{PREFIX}' AND stream < 'attach0'"  # '0' follows '/'
     if db.execute(f"SELECT count(*) FROM stream WHERE {attaches}").fetchone()[0] != whole.started:  # noqa: S608
         orphans = f"SELECT stream FROM stream s WHERE {attaches} AND NOT EXISTS (SELECT 1 FROM event e WHERE e.stream = s.stream)"  # noqa: S608
         found += [Difference("stream", name, "extra") for (name,) in db.execute(orphans) if name not in reader.past.carried]

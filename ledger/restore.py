@@ -152,7 +152,7 @@ def _prepare(source: Path, alone: Offline, there: _There) -> Restored:
     )
     with Ledger.open(alone.new) as ledger:
         (opened_seq,), (gap_seq,) = ledger.append_within(
-            lambda db: (NewEvent(event=opening(db, origin, before)),), lambda db: (NewEvent(event=gap),)
+            lambda db: (NewEvent(event=opening(db, origin, before, alone.new)),), lambda db: (NewEvent(event=gap),)
         )
     alone.finish()
     return Restored(

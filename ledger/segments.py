@@ -10,6 +10,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,14 +21,14 @@ from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.machines import LEASED, LIVE_RESIDENCY, UNFINISHED
 from wcache.ledger.chain import Chain
 from wcache.ledger.database import connect_reader, driver, translated
-from wcache.ledger.merkle import Frontier, leaf_hash
+from wcache.ledger.leaves import leaf_hashes
+from wcache.ledger.merkle import Frontier
 from wcache.ledger.store import Ledger, NewEvent, Unit
 from wcache.ledger.stored import StoredEvent, head_of, read_origin
 
 _OWN = (ev.SegmentOpened.type, ev.SegmentClosed.type, ev.SegmentDropped.type, ev.PayloadRedacted.type)
-_LEAF_COLUMNS = "seq, stream, version, type, schema, event_id, occurred_ns, recorded_ns, late, payload_hash"
 
-_HEX = re.compile("(?:[0-9a-f]{2})+")
+ORIGIN = _HEX = re.compile("(?:[0-9a-f]{2})+")
 
 OPEN_ATTACHES = tuple(sorted(state.value for state in UNFINISHED | LEASED))
 """States of attaches that something is still to happen to."""
@@ -221,22 +222,13 @@ def _frontier(opened: ev.SegmentOpened) -> Frontier | None:
         return None
 
 
-def read_leaves(db: sqlite3.Connection, history: History, after_seq: int, until_seq: int) -> Iterator[bytes]:
-    """The leaf hashes of the Merkle tree for these rows, in order, computed from what the rows say."""
-    chains = {origin: Chain(origin) for origin in (history.origin, *(origin for _, origin in history.origins))}
-    sql = f"SELECT {_LEAF_COLUMNS} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"  # noqa: S608
-    for row in db.execute(sql, (after_seq, until_seq)):
-        seq, stream, version, kind, schema, event_id, occurred_ns, recorded_ns, late, hashed = row
-        chain = chains[history.origin_at(seq)]
-        yield leaf_hash(chain.leaf(seq, stream, version, kind, schema, event_id, occurred_ns, recorded_ns, bool(late), hashed))
-
-
-def grown(db: sqlite3.Connection, history: History, until_seq: int, known: Frontier | None = None) -> Frontier:
-    """The frontier of all events up to a seq, from the nearest one below it that is known."""
+def grown(db: sqlite3.Connection, history: History, until_seq: int, path: Path, known: Frontier | None = None) -> Frontier:
+    """The frontier of all events up to a seq, from the nearest one below it that is known. Raises LedgerCorrupt as `leaf_hashes`."""
     said = [one for _, event in history.opened if (one := _frontier(event)) is not None]
     nearest = max((one for one in (history.frontier, known, *said) if one is not None and one.size <= until_seq), key=lambda one: one.size)
     found = Frontier(nearest.size, nearest.nodes)
-    found.extend(read_leaves(db, history, found.size, until_seq))
+    for leaves in leaf_hashes(db, history, until_seq, path, after=found.size):
+        found.extend(leaves)
     return found
 
 
@@ -260,10 +252,11 @@ def _marks(values: Any) -> str:
     return ",".join("?" * len(values))
 
 
-def opening(db: sqlite3.Connection, origin: str, before: History, known: Frontier | None = None) -> ev.SegmentOpened:
-    """The `segment.opened` that may be appended next to the ledger called `origin`, whose rows up to now are read as `before` says."""
+def opening(db: sqlite3.Connection, origin: str, before: History, path: Path, known: Frontier | None = None) -> ev.SegmentOpened:
+    """The `segment.opened` that may be appended next to the ledger called `origin`, whose rows up to now are read as `before` says. Raises
+    as `grown`."""
     size, link = head_of(db, Chain(before.origin))
-    frontier = grown(db, before, size, known)
+    frontier = grown(db, before, size, path, known)
     return ev.SegmentOpened(
         state=live_streams(db), size=size, root=frontier.root().hex(), frontier=tuple(node.hex() for node in frontier.nodes),
         chain=link.hex(), origin=before.origin_at(size),
@@ -290,17 +283,17 @@ def close_segment(ledger: Ledger) -> Closed:
         with translated(ledger.path), with_reader.begin() as connection:
             db = driver(connection)
             history = read_history(db, read_origin(connection, ledger.path))
-            known = grown(db, history, head_of(db, Chain(history.origin))[0])
+            known = grown(db, history, head_of(db, Chain(history.origin))[0], ledger.path)
     finally:
         with_reader.dispose()
 
     def close(db: sqlite3.Connection) -> Unit:
         size, _ = head_of(db, Chain(ledger.origin))
-        root = grown(db, history, size, known).root().hex()
+        root = grown(db, history, size, ledger.path, known).root().hex()
         return (NewEvent(event=ev.SegmentClosed(size=size, root=root, uid=os.geteuid())),)
 
     def open_(db: sqlite3.Connection) -> Unit:
-        return (NewEvent(event=opening(db, ledger.origin, history, known)),)
+        return (NewEvent(event=opening(db, ledger.origin, history, ledger.path, known)),)
 
     (last_seq,), (opened_seq,) = ledger.append_within(close, open_)
     begin = max((seq for seq, _ in history.opened), default=history.first_seq)

@@ -13,14 +13,14 @@ import msgspec
 from sqlalchemy import Connection, create_engine
 
 from wcache.core.model.errors import LedgerCorrupt, LedgerError, NotFound, WcacheError
-from wcache.ledger.against import Given, hold
-from wcache.ledger.continuity import check_segments, remarks
+from wcache.ledger.against import Given, hold, sizes_signed
+from wcache.ledger.continuity import check_segments, remarks, sizes_said
 from wcache.ledger.database import UNREADABLE, meaning
 from wcache.ledger.pool import BrokenPool, Examiner, Pool, helpers
 from wcache.ledger.problem import Problem
 from wcache.ledger.reader import Reader
-from wcache.ledger.replay import Progress, Whole, examine_all
-from wcache.ledger.segments import History, read_history, whole_history
+from wcache.ledger.replay import Progress, Runner, Whole, examine_all
+from wcache.ledger.segments import ORIGIN, History, read_history, whole_history
 from wcache.ledger.stored import read_origin
 from wcache.ledger.upgrade import create, require_current
 
@@ -52,9 +52,17 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 def verify(ledger_path: Path | str, progress: Progress | None = None, given: Given | None = None) -> Report:
+    """As `verify_to`."""
+    return verify_to(ledger_path, None, progress, given)[0]
+
+
+def verify_to(
+    ledger_path: Path | str, size: int | None, progress: Progress | None = None, given: Given | None = None
+) -> tuple[Report, bytes | None]:
     """Checks file, schema, seqs, versions, payload hashes, chain, payloads, state machines and projections of one snapshot, and that it is
     what was signed in the checkpoints that are `given`, and in those that it recorded.
 
+    With it comes the root of the Merkle tree over the first `size` events; None where a row of these is missing or cannot be read.
     `progress` is called with (events done, events in all). Damage is reported, never raised; NotFound and LedgerUnavailable are raised.
     """
     path = Path(ledger_path).absolute()
@@ -68,32 +76,40 @@ def verify(ledger_path: Path | str, progress: Progress | None = None, given: Giv
         if error.code == "ledger_unavailable":
             raise
         report.add(None, "file", error.what)
-        return report
+        return report, None
+    root = None
     try:
-        _verify(reader, report, progress, given)
+        root = _verify(reader, report, progress, given, size)
     except UNREADABLE as error:
         report.add(None, "file", meaning(error, path).what)
     finally:
         reader.close()
     report.problems.sort(key=lambda problem: (problem.seq is not None, problem.seq or 0))
-    return report
+    return report, root
 
 
-def _verify(reader: Reader, report: Report, progress: Progress | None, given: Given) -> None:
+def _verify(reader: Reader, report: Report, progress: Progress | None, given: Given, size: int | None) -> bytes | None:
     reader.connection.begin()
     try:
         require_current(reader.connection, reader.path)
         report.origin = read_origin(reader.connection, reader.path)
-        if bytes.fromhex(report.origin).hex() != report.origin:
-            raise ValueError(f"the origin {report.origin} is not spelt in lower case")
+        if not ORIGIN.fullmatch(report.origin):
+            raise LedgerCorrupt(f"{report.origin!r} is no origin: that is hexadecimal digits, in lower case")
     except (WcacheError, *UNREADABLE, ValueError) as error:
         report.problems += reader.integrity()
         report.add(None, "schema", meaning(error, reader.path).what if isinstance(error, UNREADABLE) else str(error))
-        return
+        return None
     _check_schema(reader.connection, report)
-    history = _history(reader, report)
+    history, odd, whole = _examine(reader, report.origin, progress, given, size)
+    if odd is not None:
+        report.add(None, "segment", odd)
+    else:
+        try:
+            for seq, text in check_segments(reader.db, history, whole.trees):
+                report.add(seq, "segment", text)
+        except UNREADABLE:
+            pass  # told by the check of the file
     report.notes += remarks(history)
-    whole = _examine(reader, history, progress)
     found = whole.found
     report.problems = [
         *(item for item in found.problems if item.seq is None),
@@ -109,38 +125,42 @@ def _verify(reader: Reader, report: Report, progress: Progress | None, given: Gi
         report.notes.append(f"the clock went back {count} times, first at seq {first}: order is by seq")
     if found.redacted:
         report.notes.append(f"{len(found.redacted)} events are redacted, so projections were not compared")
-    hold(reader.db, reader.path, report.origin, given, report.add, report.notes)
+    if odd is None:
+        hold(reader.db, history, whole.trees, given, report.add, report.notes)
     for difference in whole.differences:
         report.add(None, "projection", f"{difference.table} {difference.key}: {difference.why}")
+    return None if size is None else whole.trees.root(size)
 
 
-def _history(reader: Reader, report: Report) -> History:
-    """What the ledger says of its own segments, which is looked at too. Where that makes no sense it is read as if nothing were gone."""
+def _history(reader: Reader, origin: str) -> tuple[History, str | None]:
+    """What the ledger says of its own segments. Where that makes no sense, which is said then, it is read as if nothing were gone."""
     try:
-        history = read_history(reader.db, report.origin)
-        for seq, text in check_segments(reader.db, history):
-            report.add(seq, "segment", text)
-        return history
+        return read_history(reader.db, origin), None
     except LedgerCorrupt as error:
-        report.add(None, "segment", error.what)
+        return whole_history(origin), error.what
     except UNREADABLE:
-        pass  # told by the check of the file
-    return whole_history(report.origin)
+        return whole_history(origin), None  # told by the check of the file
 
 
-def _examine(reader: Reader, history: History, progress: Progress | None) -> Whole:
+def _examine(reader: Reader, origin: str, progress: Progress | None, given: Given, size: int | None) -> tuple[History, str | None, Whole]:
     """With helpers where that is worth it; alone where they cannot be had."""
+
+    def examine(runner: Runner) -> tuple[History, str | None, Whole]:
+        history, odd = _history(reader, origin)
+        sizes = sizes_said(history) | sizes_signed(reader.db, given) | ({size} if size is not None else set())
+        return history, odd, examine_all(reader, history, runner, progress, file=True, sizes=sizes)
+
     count, _ = reader.size()
     number = helpers() if count >= POOL_EVENTS else 0
     if number:
         try:
             with Pool(reader.path, number) as pool:
                 if _see_the_same(reader, pool):
-                    return examine_all(reader, history, pool, progress, file=True)
+                    return examine(pool)
         except (BrokenPool, OSError):
             pass
     reader.begin()
-    return examine_all(reader, history, Examiner(reader), progress, file=True)
+    return examine(Examiner(reader))
 
 
 def _see_the_same(reader: Reader, pool: Pool) -> bool:

@@ -45,7 +45,7 @@ def step_ns(from_ns: int, to_ns: int) -> tuple[int, int]:
 
 
 def totals_and_bars(source: Source, from_ns: int, to_ns: int) -> tuple[Totals, list[Bar]]:
-    """One pass over the attaches of the period: they are grouped by everything that is counted."""
+    """The attaches of the period, grouped by everything that is counted."""
     step, first = step_ns(from_ns, to_ns)
     where, parameters = source.decided()
     grouping = f"decision, reason, tier, proof, {IS_WRONG}, state IN ({_OPEN})"
@@ -56,10 +56,15 @@ def totals_and_bars(source: Source, from_ns: int, to_ns: int) -> tuple[Totals, l
     )
     groups: list[tuple[Any, ...]] = list(source.tuples(sql, (first, step, *parameters)))
     hits = [group for group in groups if group[1] == Outcome.HIT.value]
+    # Counted here: SQLite sorts for each count of distinct values, which takes five times as long.
+    launches, hosts = set(), set()
+    for launch, host in source.tuples(f"SELECT launch, host FROM attach WHERE {where}", parameters):  # noqa: S608
+        launches.add(launch)
+        hosts.add(host)
     totals = Totals(
         attaches=sum(group[7] for group in groups),
-        launches=source.one(f"SELECT count(DISTINCT launch) FROM attach WHERE {where}", parameters),  # noqa: S608
-        hosts=source.one(f"SELECT count(DISTINCT host) FROM attach WHERE {where}", parameters),  # noqa: S608
+        launches=len(launches),
+        hosts=len(hosts),
         decisions=counted((group[1], group[7]) for group in groups),
         reasons=counted((group[2], group[7]) for group in groups if group[2]),
         tiers=counted((group[3], group[7]) for group in hits if group[3]),

@@ -1,9 +1,10 @@
-"""Taking the facts of a report: one state of the ledger, then its verification."""
+"""Taking the facts of a report: one state of the ledger, and its verification beside that."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -16,10 +17,10 @@ from wcache.ledger.report.record import Record
 from wcache.ledger.report.residencies import Residencies
 from wcache.ledger.report.root import Root
 from wcache.ledger.report.source import Source
-from wcache.ledger.verify import verify as examine
+from wcache.ledger.verify import verify_to
 
-Progress = Callable[[int, int, str], None]
-"""(done, in all, phase), both in events"""
+Progress = Callable[[int, int], None]
+"""(done, in all) of the verification, in events"""
 
 
 def collect(path: Path, period: Period, *, limit: int | None = None, verify: bool = True, progress: Progress | None = None) -> Report:
@@ -27,29 +28,39 @@ def collect(path: Path, period: Period, *, limit: int | None = None, verify: boo
 
     Raises NotFound and LedgerError as `Audit` does; damage that verification finds is part of the report.
     """
-
-    def phase(name: str) -> Callable[[int, int], None] | None:
-        return None if progress is None else lambda done, total: progress(done, total, name)
-
     made_ns = time.time_ns()
-    with Source(path, period) as source, Root(path, source.size) as root:
-        record = Record(source, limit, phase("read"))
-        head = _head(source)
-        from_ns = _begin_ns(source, head)
-        to_ns = max(period.until_ns, from_ns + 1)
-        totals, bars = totals_and_bars(source, from_ns, to_ns)
-        totals.gap_merged, totals.gap_lost = record.gaps()
-        attaches = Attaches(source, totals, limit)
-        residencies = Residencies(source, from_ns, to_ns)
-        lanes, lanes_more = residencies.lanes()
-        found = [*attaches.listings(), residencies.resident(limit), residencies.weights(limit), *record.listings(attaches)]
-        head = msgspec.structs.replace(head, root=root.result())
+    with Source(path, period) as source, ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(_ask, source, limit, made_ns)
+        try:
+            if verify:
+                # It sees what the source does, or more: at least what the report tells of is looked at, however the ledger grows meanwhile.
+                verification, root = _verified(path, source.size, progress)
+            else:
+                with Root(path, source.size) as alone:
+                    verification, root = Verification(done=False), alone.result()
+            report = asked.result()
+        except BaseException:
+            source.stop()
+            raise
+    return msgspec.structs.replace(report, head=msgspec.structs.replace(report.head, root=root), verification=verification)
+
+
+def _ask(source: Source, limit: int | None, made_ns: int) -> Report:
+    """All but verification and root."""
+    record = Record(source, limit)
+    head = _head(source)
+    from_ns = _begin_ns(source, head)
+    to_ns = max(source.period.until_ns, from_ns + 1)
+    totals, bars = totals_and_bars(source, from_ns, to_ns)
+    totals.gap_merged, totals.gap_lost = record.gaps()
+    attaches = Attaches(source, totals, limit)
+    residencies = Residencies(source, from_ns, to_ns)
+    lanes, lanes_more = residencies.lanes()
+    found = [*attaches.listings(), residencies.resident(limit), residencies.weights(limit), *record.listings(attaches)]
     listings = {listing.name: listing for listing in found}
     return Report(
-        made_ns=made_ns, version=__version__, period=period, head=head, totals=totals, bars=bars, lanes=lanes, lanes_more=lanes_more,
-        # Afterwards, so that at least what the report tells of was looked at, however the ledger grew meanwhile.
-        verification=_verified(path, phase("verify")) if verify else Verification(done=False),
-        listings={name: listings[name] for name in LISTINGS},
+        made_ns=made_ns, version=__version__, period=source.period, head=head, totals=totals, bars=bars, lanes=lanes, lanes_more=lanes_more,
+        verification=Verification(done=False), listings={name: listings[name] for name in LISTINGS},
     )  # fmt: skip
 
 
@@ -78,7 +89,8 @@ def _head(source: Source) -> Head:
     )
 
 
-def _verified(path: Path, progress: Callable[[int, int], None] | None) -> Verification:
-    found = examine(path, progress)
+def _verified(path: Path, size: int, progress: Progress | None) -> tuple[Verification, str]:
+    found, root = verify_to(path, size, progress)
     problems = tuple(msgspec.to_builtins(problem) for problem in found.problems)
-    return Verification(done=True, events=found.events, problems=problems, notes=tuple(found.notes))
+    verification = Verification(done=True, events=found.events, problems=problems, notes=tuple(found.notes))
+    return verification, root.hex() if root is not None else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
+from operator import le
 
 import msgspec
 
@@ -29,37 +31,44 @@ INCIDENTS: tuple[type[ev.Event], ...] = (
 
 _REDACTED: Row = {"text": "What this event said was redacted."}
 
-Progress = Callable[[int, int], None]
-_PROGRESS_EVENTS = 20_000
+_CHUNK_ROWS = 2_000
 
 
 class Record:
     """One pass over the columns of all events: the order in which they were recorded is what clocks are judged by."""
 
-    def __init__(self, source: Source, limit: int | None, progress: Progress | None = None) -> None:
+    def __init__(self, source: Source, limit: int | None) -> None:
         self.source = source
         self.limit = limit
         self._seqs: dict[str, list[int]] = {}
         self._clock: list[Row] = []
-        self._pass(progress)
+        self._pass()
 
-    def _pass(self, progress: Progress | None) -> None:
+    def _pass(self) -> None:
         period = self.source.period
         since_ns, until_ns = period.since_ns or -(1 << 63), period.until_ns
         wanted = {cls.type for cls in (*CHANGES, *INCIDENTS)}
         seqs, newest_ns = self._seqs, 0
-        columns = "seq, type, occurred_ns, recorded_ns"
-        for seq, kind, occurred_ns, recorded_ns in self.source.tuples(f"SELECT {columns} FROM event ORDER BY seq"):  # noqa: S608
-            if kind in wanted and since_ns <= occurred_ns < until_ns:
-                seqs.setdefault(kind, []).append(seq)
+        rows = self.source.tuples("SELECT seq, type, occurred_ns, recorded_ns FROM event ORDER BY seq")
+        while chunk := list(islice(rows, _CHUNK_ROWS)):
+            for seq, kind, occurred_ns, _ in chunk:
+                if kind in wanted and since_ns <= occurred_ns < until_ns:
+                    seqs.setdefault(kind, []).append(seq)
+            newest_ns = self._clocks(chunk, newest_ns)
+
+    def _clocks(self, rows: Sequence[tuple[int, str, int, int]], newest_ns: int) -> int:
+        """What is odd about the times of these rows; the newest time so far after them."""
+        recorded = [row[3] for row in rows]
+        if all(map(le, [newest_ns, *recorded], recorded)) and all(row[2] <= row[3] + ODD_NS for row in rows):
+            return recorded[-1]
+        period = self.source.period
+        for seq, kind, occurred_ns, recorded_ns in rows:
             if recorded_ns < newest_ns - ODD_NS or occurred_ns > recorded_ns + ODD_NS:
-                if since_ns <= recorded_ns < until_ns:
+                if (period.since_ns or -(1 << 63)) <= recorded_ns < period.until_ns:
                     self._odd(seq, kind, occurred_ns, recorded_ns, newest_ns)
                 newest_ns = recorded_ns
-            elif recorded_ns > newest_ns:
-                newest_ns = recorded_ns
-            if progress is not None and seq % _PROGRESS_EVENTS == 0:
-                progress(seq, self.source.size)
+            newest_ns = max(newest_ns, recorded_ns)
+        return newest_ns
 
     def _odd(self, seq: int, kind: str, occurred_ns: int, recorded_ns: int, newest_ns: int) -> None:
         back_ns = newest_ns - recorded_ns

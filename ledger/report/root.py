@@ -1,5 +1,5 @@
-"""The root of a ledger's tree, computed beside everything else: for a big ledger by a process of its own, because hashing a million rows
-keeps Python's lock for as long as all questions of a report take together.
+"""The root of the tree of a ledger that is not verified, computed beside everything else: for a big ledger by a process of its own, because
+hashing a million rows keeps Python's lock for as long as all questions of a report take together.
 
 `python -m wcache.ledger.report.root PATH SIZE` prints it.
 """

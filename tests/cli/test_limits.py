@@ -53,6 +53,27 @@ def test_the_other_formats_hold_every_row_as_it_is(fleet: Path, wcache: Cli, que
     assert json.loads(wcache("audit", *question, "--json", "--limit", "2").stdout) == rows[-2:]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("audit", "at", "0001-01-01"), "0001-01-01: this time is out of reach"),
+        (("audit", "attaches", "--until", "9999-01-01"), "9999-01-01: this time is out of reach"),
+        (("audit", "summary", "--since", "9999999d"), "9999999d: this time is out of reach"),
+        (("audit", "hits", "--since", "9" * 400 + "d"), "this is no time"),
+        (("audit", "summary", "--since", "2d", "--until", "3d"), "--since 2d: the period is empty"),
+        (("report", "--since", "0001-01-01"), "0001-01-01: this time is out of reach"),
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_one_line_and_no_empty_answer(wcache: Cli, arguments: tuple[str, ...], what: str) -> None:
+    done = wcache(*arguments)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and what in done.stderr, done.stderr
+
+
+def test_a_directory_is_no_ledger(fleet: Path) -> None:
+    done = in_process({"WCACHE_LEDGER": str(fleet.parent)})("ledger", "verify")
+    assert done.returncode == 4 and "this is a directory" in done.stderr
+
+
 def test_an_empty_answer_is_an_empty_list(wcache: Cli) -> None:
     assert json.loads(wcache("audit", "attaches", "--json", "--until", "2001-01-01").stdout) == []
     assert wcache("audit", "attaches", "--until", "2001-01-01").stdout.strip() == "No attach was recorded."

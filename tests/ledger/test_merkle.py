@@ -14,6 +14,7 @@ from wcache.ledger.merkle import (
     Tree,
     leaf_hash,
     node_hash,
+    subtrees,
     verify_consistency,
     verify_inclusion,
 )
@@ -92,6 +93,19 @@ def test_a_frontier_grows_in_any_steps_to_the_same_root(steps: list[int]) -> Non
         entries += more
         frontier = Frontier(frontier.size, frontier.nodes)  # as it comes back from a file
         assert (frontier.size, frontier.root()) == (len(entries), mth(entries))
+
+
+def test_a_tree_grows_by_the_subtrees_of_leaves_that_were_hashed_elsewhere() -> None:
+    for begin in range(len(MANY)):
+        for end in range(begin, len(MANY) + 1):
+            tree, whole = Frontier(), Frontier()
+            tree.extend(MANY[:begin])
+            whole.extend(MANY[:end])
+            for level, node in subtrees(begin, MANY[begin:end]):
+                tree.join(level, node)
+            assert (tree.size, tree.nodes) == (whole.size, whole.nodes)
+    with pytest.raises(ValueError, match="no subtree of 4 begins"):
+        Frontier(2, [MANY[0]]).join(2, MANY[1])
 
 
 def test_proofs_are_those_of_the_definition_and_verify() -> None:

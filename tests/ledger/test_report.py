@@ -23,6 +23,7 @@ from support.past import Past
 from support.segments import LATER_NS, three_segments
 
 from wcache.core.model import events as ev
+from wcache.core.model.errors import LedgerUnavailable
 from wcache.core.model.vocabulary import Mode, Outcome, Reason
 from wcache.ledger.audit import Audit
 from wcache.ledger.report.attaches import BARS_MAX, step_ns
@@ -326,6 +327,17 @@ def test_a_ledger_with_a_hole_still_gives_a_report(past: Past) -> None:
     found = report_of(past.ledger.path)
     assert found.head.root == "" and not found.verification.ok
     assert "cannot be computed" in render_text(found) and render_html(found)
+
+
+def test_a_verification_that_cannot_be_done_ends_the_report_with_its_own_error(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with the questions that are asked beside it."""
+
+    def refuse(*_: object) -> None:
+        raise LedgerUnavailable("the disk failed")
+
+    monkeypatch.setattr("wcache.ledger.report.collect.verify_to", refuse)
+    with pytest.raises(LedgerUnavailable, match="the disk failed"):
+        report_of(past.ledger.path, 1 << 62)
 
 
 def test_an_empty_ledger_and_none(tmp_path: Path) -> None:

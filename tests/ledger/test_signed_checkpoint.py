@@ -15,7 +15,8 @@ from support.tamper import rechain, tamper
 from wcache.core.model import events as ev
 from wcache.core.model.errors import LedgerCorrupt, NotFound, PostFailed, SignatureInvalid, UsageError
 from wcache.ledger.against import Given
-from wcache.ledger.merkle import EMPTY_ROOT, Tree, leaf_hash
+from wcache.ledger.leaves import cut, join
+from wcache.ledger.merkle import EMPTY_ROOT, Frontier, Tree, leaf_hash
 from wcache.ledger.note import SignedCheckpoint, parse_checkpoint, read_checkpoint, sign_checkpoint
 from wcache.ledger.posting import post_url, run_command, split_command
 from wcache.ledger.signed_checkpoint import default_path, make_checkpoint
@@ -341,6 +342,31 @@ def test_a_rewritten_ledger_is_found_with_a_checkpoint_and_with_nothing_else(pat
     rechain(path, 2)
     assert found(path) == {"rewritten"}  # the ledger itself recorded that it was otherwise
     assert found(path, posted) == {"rewritten"}
+
+
+def test_what_was_signed_and_cannot_be_hashed_any_more_is_said_and_the_rest_is_compared(path: Path, posted: Path) -> None:
+    """The hole is behind the older of two checkpoints."""
+    later = path.with_name("later")
+    make_checkpoint(path, KEY, later)
+    tamper(path, "DELETE FROM event WHERE seq = 6")
+    report = verify(path, given=Given.read([posted, later], [KEY.public]))
+    assert ("rewritten", "the events that were signed cannot be hashed: seq 6 is missing") in {
+        (problem.cls, problem.text) for problem in report.problems
+    }
+    assert (
+        "the events up to seq 5 were compared with what was signed; no checkpoint that was given covers those after it (4)" in report.notes
+    )
+
+
+def test_rows_that_are_missing_where_no_later_row_shows_it_leave_no_tree_behind_them() -> None:
+    leaves = [bytes([number]) * 32 for number in range(9)]
+    sizes = [0, 2, 7, 9]
+    found = join(Frontier(), [cut(0, leaves[:4], sizes), cut(5, leaves[5:], sizes)], sizes)
+    assert (sorted(found.frontiers), found.why) == ([0, 2], "seq 5 is missing")
+    found = join(Frontier(), [cut(0, leaves[:4], sizes)], sizes)
+    assert (sorted(found.frontiers), found.why) == ([0, 2], "seq 5 is missing")
+    found = join(Frontier(), [cut(0, leaves[:4], sizes), cut(4, [], sizes), cut(4, leaves[4:], sizes)], sizes)
+    assert sorted(found.frontiers) == sizes
 
 
 def test_a_checkpoint_of_another_ledger_or_of_another_key_is_no_evidence(path: Path, posted: Path, tmp_path: Path) -> None:

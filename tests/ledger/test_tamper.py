@@ -74,6 +74,7 @@ def classes(report: Report) -> set[str]:
 
 
 COLUMNS = "stream, version, event_id, type, schema, occurred_ns, recorded_ns, late, payload, salt, payload_hash, chain"
+ANY_VALUE = "PRAGMA ignore_check_constraints = 1"
 BY_HAND: dict[str, tuple[set[str], list[str]]] = {
     "removed": ({"gap"}, ["DELETE FROM event WHERE seq = 5"]),
     "removed, and the others moved up": (
@@ -116,6 +117,8 @@ BY_HAND: dict[str, tuple[set[str], list[str]]] = {
             ' \'{{"from_ns":1,"lost":0,"merged":0,"to_ns":1,"why":""}}\', salt, payload_hash, chain FROM event WHERE seq = 12'
         ],
     ),
+    "a flag that is neither yes nor no": ({"file", "late"}, [ANY_VALUE, "UPDATE event SET late = 2 WHERE seq = 6"]),
+    "a flag that reads as yes": ({"file"}, [ANY_VALUE, "UPDATE event SET late = -1 WHERE seq = 1"]),
     "cut off, without what was derived": ({"projection"}, ["DELETE FROM event WHERE seq > 10"]),
 }
 """What somebody does by hand, and what verify calls it whether or not there is a checkpoint."""

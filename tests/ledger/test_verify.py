@@ -14,8 +14,11 @@ from wcache.core.model import events as ev
 from wcache.core.model.errors import LedgerCorrupt, NotFound
 from wcache.ledger.chain import Chain, payload_hash
 from wcache.ledger.knowledge import Knowledge
+from wcache.ledger.leaves import roots
+from wcache.ledger.reading import reading
+from wcache.ledger.segments import read_history
 from wcache.ledger.store import Ledger, NewEvent
-from wcache.ledger.verify import TRUNCATION_NOTE, verify
+from wcache.ledger.verify import TRUNCATION_NOTE, verify, verify_to
 
 
 def filled(path: Path, count: int = 20) -> Path:
@@ -213,6 +216,22 @@ def test_an_index_that_is_not_that_of_the_rows(path: Path, text: str) -> None:
     assert ("file", "an index of the events is not that of the rows") in classes
 
 
+def test_index_entries_that_exchange_their_rows_are_found_whatever_their_numbers_add_up_to(path: Path) -> None:
+    """Twelve times, because a sum of hashes in which numbers are not keyed finds this every other time."""
+    with Ledger.open(filled(path)) as ledger:
+        names = [f"{number:032x}" for number in range(24)]
+        seqs = [ledger.append(f"attach/x-{number}", 0, name, history.decided(f"x-{number}")) for number, name in enumerate(names)]
+    body = path.read_bytes()
+    for one, other in zip(range(0, 24, 2), range(1, 24, 2), strict=True):
+        changed = bytearray(body)
+        for name, before, after in ((names[one], seqs[one], seqs[other]), (names[other], seqs[other], seqs[one])):
+            entry = name.encode() + bytes([before])  # the record of an index: the key, then the row
+            assert body.count(entry) == 1
+            changed[body.index(entry) + len(name)] = after
+        path.write_bytes(changed)
+        assert [problem.text for problem in verify(path).problems] == ["an index of the events is not that of the rows"]
+
+
 def test_a_schema_that_is_no_text_any_more_is_one_clear_finding(path: Path) -> None:
     filled(path)
     body = bytearray(path.read_bytes())
@@ -276,6 +295,20 @@ def test_blocks_and_helpers_find_what_one_pass_finds(
         assert verify(path) == whole
     monkeypatch.setattr("wcache.ledger.verify.Examiner", None)  # so it is the helpers who do it
     assert verify(path) == whole
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 1000])
+def test_the_root_over_any_number_of_events_is_known_as_far_as_no_row_is_missing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """The leaves are those that were hashed for the chain: nothing is read twice."""
+    monkeypatch.setattr("wcache.ledger.replay.BLOCK_EVENTS", size)
+    with reading(filled(path)) as (db, origin):
+        wanted = roots(db, read_history(db, origin), range(43), path)
+    assert [verify_to(path, size)[1] for size in range(43)] == list(wanted.values())
+    assert verify_to(path, 43)[1] is None
+    tamper(path, lambda db: db.execute("DELETE FROM event WHERE seq IN (20, 21, 22, 23, 24, 25, 26, 27)"))
+    assert [verify_to(path, size)[1] for size in (0, 19, 20, 27, 42)] == [wanted[0], wanted[19], None, None, None]
 
 
 def test_progress_is_told_up_to_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
