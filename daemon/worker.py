@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, adopt_checkpoint, hold_checkpoint, recheck_paths
-from wcache.core.checkpoint.content import ContentCheck, hash_shard
+from wcache.core.checkpoint.content import ContentCheck, hash_shards
 from wcache.core.checkpoint.digest import ShardDigests
 from wcache.core.checkpoint.fingerprint import (
     attested_fingerprint,
@@ -134,7 +134,7 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
         check = ContentCheck(held, reader, network_fs="coherent", store_granted=True)
         check.begin(meter.settle)
         clock.append(time.monotonic())
-        filled = _fill_gpu(gpu, meter) if gpu is not None else _fill_host(held, meter)
+        filled = _fill_gpu(gpu, meter) if gpu is not None else _fill_host(held, meter, cached=order.again)
         content = check.finish(filled.digests)
         recheck_paths(checkpoint_at(held, content), reader=reader)
         clock.append(time.monotonic())
@@ -168,14 +168,18 @@ class _Filled(NamedTuple):
     hand_over: Callable[[], tuple[tuple[SegmentManifest, ...], tuple[bytes, ...], tuple[int, ...]]]
 
 
-def _fill_host(held: OpenCheckpoint, meter: Meter) -> _Filled:
+def _fill_host(held: OpenCheckpoint, meter: Meter, *, cached: bool) -> _Filled:
+    """Files are read straight into memory files and hashed there: no page is touched twice."""
     meter.enter("read")
     shards = held.checkpoint.shards
     fds: list[int] = []
-    digests: dict[str, ShardDigests] = {}
-    for shard in shards:
+
+    def memory(number: int) -> memoryview:
+        shard = shards[number]
         fds.append(memfd.create(shard.name, shard.size_bytes))
-        digests[shard.name] = _fill(held, shard.name, fds[-1], meter)
+        return memoryview(mmap.mmap(fds[-1], shard.size_bytes, flags=mmap.MAP_SHARED))  # unmapped with its release
+
+    digests = hash_shards(held, into=memory, progress=meter.advance, cached=cached)
 
     def hand_over() -> tuple[tuple[SegmentManifest, ...], tuple[bytes, ...], tuple[int, ...]]:
         for fd in fds:
@@ -196,14 +200,6 @@ def _fill_gpu(gpu: gpu_load.GpuLoad, meter: Meter) -> _Filled:
 def checkpoint_at(held: OpenCheckpoint, content: Fingerprint) -> Checkpoint:
     """The checkpoint under the identities that were hashed (settling may have seen a later ctime than opening did)."""
     return msgspec.structs.replace(held.checkpoint, location=content.location)
-
-
-def _fill(held: OpenCheckpoint, name: str, fd: int, meter: Meter) -> ShardDigests:
-    """Read the file straight into the memory file and hash it there. No page of it is touched twice."""
-    shard = next(one for one in held.checkpoint.shards if one.name == name)
-    with mmap.mmap(fd, shard.size_bytes, flags=mmap.MAP_SHARED) as mapping, memoryview(mapping) as into:
-        kind = held.checkpoint.location.fs_kind
-        return hash_shard(held.files[name], shard, into=into, progress=meter.advance, fs_kind=kind)
 
 
 def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, int], bytes], reader: Reader) -> list[Fingerprint]:
