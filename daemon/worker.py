@@ -32,6 +32,7 @@ from wcache.core.checkpoint.fingerprint import (
 )
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.resident import ReadAt, ResidentShard, compare_shard, weights_digest_found
+from wcache.core.checkpoint.retries import Retries
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.memory import cuda, memfd
 from wcache.core.model.decide import HOST
@@ -81,9 +82,10 @@ class ServerLink:
 class Meter:
     """Progress, not more often than it can be read."""
 
-    def __init__(self, link: ServerLink, total_bytes: int) -> None:
+    def __init__(self, link: ServerLink, total_bytes: int, retries: Retries | None = None) -> None:
         self._link = link
         self._total_bytes = total_bytes
+        self._retries = retries or Retries()
         self._done_bytes = 0
         self._told_s = 0.0
         self._phase = ""
@@ -105,14 +107,15 @@ class Meter:
 
     def _tell(self) -> None:
         self._told_s = time.monotonic()
-        self._link.report(orders.Phase(self._phase, self._done_bytes, self._total_bytes))
+        self._link.report(orders.Phase(self._phase, self._done_bytes, self._total_bytes, self._retries.count, self._retries.last))
 
 
 def load(link: ServerLink, order: orders.LoadOrder) -> None:
     on_gpu = order.device != HOST
     if on_gpu:
         cuda.see_only(order.device)
-    reader = Reader()
+    retries = Retries()
+    reader = Reader(retries)
     with ExitStack() as held_open:
         held = held_open.enter_context(hold_checkpoint(order.spelling, revision=order.revision, reader=reader))
         checkpoint = held.checkpoint
@@ -127,7 +130,7 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
         )
         if not isinstance(link.order(), orders.Go):
             raise ProtocolError("the server did not say Go")
-        meter = Meter(link, checkpoint.total_bytes)
+        meter = Meter(link, checkpoint.total_bytes, retries)
         gpu = held_open.enter_context(gpu_load.GpuLoad(held, reader, order.device, cached=order.again)) if on_gpu else None
         clock = [time.monotonic()]
         # Which kinds of file systems may be pinned is the attach's policy; here only what no policy can mend counts (tmpfs, fresh files).
@@ -155,6 +158,7 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
                 dtypes=tuple(sorted({entry.dtype for entry in entries})),
                 misaligned=0 if on_gpu else sum(len(shard.header.misaligned()) for shard in checkpoint.shards),
                 seconds={name: round(spent_s, 6) for name, spent_s in (seconds | (gpu.seconds if gpu is not None else {})).items()},
+                retried=retries.count,
             )
         )
 
@@ -215,16 +219,18 @@ def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, 
 def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
     if order.behind:
         yield_to_others()
-    reader = Reader()
+    retries = Retries()
+    reader = Reader(retries)
     location = order.location
     shards = {identity.name: fd for identity, fd in zip(location.files, order.fds, strict=False)}
     index = order.fds[len(location.files)] if location.index is not None else None
     with adopt_checkpoint(order.spelling, location, shards, index, reader=reader) as held:
-        meter = Meter(link, held.checkpoint.total_bytes)
+        meter = Meter(link, held.checkpoint.total_bytes, retries)
         meter.enter("read")
         fingerprint = verity_fingerprint(held, order.known, reader) or content_fingerprint(
             held, reader, progress=meter.advance, wait_fresh=meter.settle, network_fs="coherent", store_granted=True
         )
+        meter.enter("read")  # with all that was tried again
     link.report(orders.HashResult(fingerprint))
 
 

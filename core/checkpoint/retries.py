@@ -30,6 +30,7 @@ class Retries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self._end_told = ""
         self._count = 0
         self._last = ""
 
@@ -53,11 +54,11 @@ class Retries:
 
     def run(self, operation: Callable[[], _Result], where: str, *, renew: Callable[[], None] | None = None) -> _Result:
         """What `operation` returns. Where it fails with an error that may pass it is called again, after `renew()` if the error says that
-        the open file is no longer the server's (ESTALE). Raises the OSError that lasted, which says how often and how long, any other
+        the open file is no longer the server's (ESTALE). Raises the OSError that lasted, which says for how long, any other
         one at once, and what `renew` raises."""
         began_s: float | None = None
         waits = iter(WAITS_S)
-        tries, stale = 0, False
+        stale = False
         while True:
             try:
                 if stale and renew is not None:
@@ -67,13 +68,17 @@ class Retries:
                 if error.errno not in TRANSIENT:
                     raise
                 failed = error
-            tries += 1
             now_s = time.monotonic()
             began_s = now_s if began_s is None else began_s
             wait_s = next(waits, None)
             if wait_s is None or now_s + wait_s > began_s + _NONE_AFTER_S or self._over.wait(wait_s):
-                self._over.set()
-                often = f", {tries} times in {now_s - began_s:.1f} s" if tries > 1 else ""
-                raise OSError(failed.errno, f"{os.strerror(failed.errno or 0)}{often}")
+                raise OSError(failed.errno, f"{os.strerror(failed.errno or 0)} ({self._end(now_s - began_s)})")
             self.note(failed, where)
             stale = failed.errno == errno.ESTALE
+
+    def _end(self, spent_s: float) -> str:
+        """How long it was tried by the one that used up the patience: others may have begun a moment before."""
+        with self._lock:
+            self._over.set()
+            self._end_told = self._end_told or f"tried again for {spent_s:.1f} s"
+            return self._end_told
