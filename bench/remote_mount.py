@@ -5,7 +5,8 @@ share one line; every operation is counted by the name that the kernel gives it.
 
 Each line of JSON on stdin sets the distance (`{"latency_ms": 20, "bandwidth_mb_s": 100}`, 0: none) and is answered by one line: what was
 asked since the line before. `operations` counts by name, `round_trips` is the longest chain of operations that waited for each other,
-`read_bytes` what was read. The end of stdin unmounts it.
+`read_bytes` what was read. The next `failing_reads` reads fail with EIO (-1: all of them); `stale` lets every read through a file that is
+open then fail with ESTALE. The end of stdin unmounts it.
 
 It stands for the client of a remote file system that has just started: the kernel believes no name and no attribute for any time
 (entry_timeout and attr_timeout 0) and drops a file's pages when it is opened (no keep_cache); it may look up names of one directory at
@@ -60,6 +61,9 @@ class Remote:
         self._due: list[tuple[float, int, float, str, int, bytes]] = []  # when, unique, arrived, name, node, body
         self._seen: list[tuple[float, float, str, int]] = []  # arrived, answered, name, bytes
         self._latency_s = self._bytes_per_s = self._free_s = 0.0
+        self._open: set[int] = set()
+        self._stale: set[int] = set()
+        self._failing_reads = 0
 
     def run(self, control: int) -> None:
         os.set_blocking(self._device, False)
@@ -78,9 +82,11 @@ class Remote:
             while self._due and self._due[0][0] <= time.monotonic():
                 self._answer()
 
-    def turn(self, latency_ms: float = 0, bandwidth_mb_s: float = 0) -> dict[str, Any]:
+    def turn(self, latency_ms: float = 0, bandwidth_mb_s: float = 0, failing_reads: int = 0, stale: bool = False) -> dict[str, Any]:
         seen, self._seen = self._seen, []
         self._latency_s, self._bytes_per_s, self._free_s = latency_ms / 1e3, bandwidth_mb_s * 1e6, 0.0
+        self._failing_reads = failing_reads
+        self._stale |= self._open if stale else set()
         return {
             "operations": dict(sorted(Counter(name for _, _, name, _ in seen).items())),
             "round_trips": _longest_chain([(arrived, done) for arrived, done, name, _ in seen if not name.startswith("release")]),
@@ -138,12 +144,22 @@ class Remote:
         if name == "readlink":
             return os.fsencode(Path(self._paths[node]).readlink())
         if name == "open":
-            return struct.pack("<QII", os.open(self._paths[node], os.O_RDONLY | os.O_CLOEXEC), 0, 0)
+            fd = os.open(self._paths[node], os.O_RDONLY | os.O_CLOEXEC)
+            self._open.add(fd)
+            return struct.pack("<QII", fd, 0, 0)
         if name == "read":
             fd, offset, size_bytes = _READ.unpack_from(body)
+            if fd in self._stale:
+                raise OSError(errno.ESTALE, name)
+            if self._failing_reads:
+                self._failing_reads -= 1
+                raise OSError(errno.EIO, name)
             return os.pread(fd, size_bytes, offset)
         if name == "release":
-            os.close(struct.unpack_from("<Q", body)[0])
+            (fd,) = struct.unpack_from("<Q", body)
+            self._open.discard(fd)
+            self._stale.discard(fd)
+            os.close(fd)
             return b""
         if name == "opendir":
             self._listings[node] = _listing(self._paths[node])
@@ -225,10 +241,11 @@ class RemoteMount:
         self._process.stdin.close()
         self._process.wait(timeout=READY_S)
 
-    def turn(self, latency_ms: float = 0, bandwidth_mb_s: float = 0) -> dict[str, Any]:
-        """From now on so far away; returns what was asked since the last turn."""
+    def turn(self, latency_ms: float = 0, bandwidth_mb_s: float = 0, failing_reads: int = 0, stale: bool = False) -> dict[str, Any]:
+        """From now on so far away, and so unwell; returns what was asked since the last turn."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"latency_ms": latency_ms, "bandwidth_mb_s": bandwidth_mb_s}) + "\n")
+        wanted = {"latency_ms": latency_ms, "bandwidth_mb_s": bandwidth_mb_s, "failing_reads": failing_reads, "stale": stale}
+        self._process.stdin.write(json.dumps(wanted) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:

@@ -112,6 +112,7 @@ def _loaded(request: LoadRequest, what: str, lock: Lock | None) -> dict[str, Any
     told = {phase: duration(reply.seconds[phase]) for phase in _PHASES if phase in reply.seconds}
     took = ", ".join(f"{phase} {told[phase]}" + (f" (waiting: {waits})" if waits and phase == "read" else "") for phase in told)
     how = "already resident" if reply.reused else f"loaded ({took})"
+    how += f", {reply.retried} operations on its files tried again" if reply.retried else ""
     how += ", pinned" if reply.pinned else ""
     how += "" if view.device == HOST else f", on {view.device}"
     text = f"{view.residency}: {how}, {view.tensors} tensors, {size(view.bytes)}, weights digest {short(view.weights_digest, 16)}"

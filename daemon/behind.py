@@ -18,7 +18,7 @@ from wcache.core.model.vocabulary import Outcome as Decided
 from wcache.core.wire.frames import close_fds
 from wcache.core.wire.messages import Failure, VerifyBehind
 from wcache.daemon import orders
-from wcache.daemon.jobs import Job
+from wcache.daemon.jobs import Job, retries_told
 from wcache.daemon.recorder import Outcome, new_event
 from wcache.ledger.proof import Hit, Unprovable, Verdict, hit_from, inconclusive, judge, others_of
 
@@ -165,6 +165,7 @@ def abandon_behinds(server: Server) -> None:
 def _report(server: Server, behind: Behind, report: orders.Report, fds: tuple[int, ...]) -> None:
     close_fds(fds)
     if isinstance(report, orders.Phase):
+        retries_told(server, behind.phase, report)
         behind.phase = report
     elif isinstance(report, orders.HashResult) and behind.job is not None:
         behind.job.finish()

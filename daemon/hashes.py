@@ -12,7 +12,7 @@ from wcache.core.wire.frames import close_fds
 from wcache.core.wire.messages import Failure, Hashed, HashRequest, Progress, Prove
 from wcache.daemon import orders
 from wcache.daemon.behind import hashed_meanwhile, step_aside
-from wcache.daemon.jobs import Job
+from wcache.daemon.jobs import Job, retries_told
 from wcache.daemon.proofs import request_proof, require_hashable, require_readable
 from wcache.daemon.recorder import Outcome, new_event
 
@@ -127,6 +127,7 @@ def _measured_earlier(server: Server, hashing: Hash) -> tuple[Fingerprint, ...]:
 def _report(server: Server, hashing: Hash, report: orders.Report, fds: tuple[int, ...]) -> None:
     close_fds(fds)
     if isinstance(report, orders.Phase):
+        retries_told(server, hashing.phase, report)
         hashing.phase = report
     elif isinstance(report, orders.HashResult) and hashing.job is not None:
         hashing.job.finish()

@@ -51,6 +51,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     journal_bytes: int
     journalled: int
     unrecorded: int
+    retried: int
     serves_unrecorded: bool
     rooms: dict[str, Room]
 
@@ -96,6 +97,7 @@ def take_look(server: Server) -> Look:
         journal_bytes=recorder.journal.size_bytes(),
         journalled=recorder.journalled,
         unrecorded=recorder.unrecorded,
+        retried=server.retried,
         serves_unrecorded=recorder.serves_unrecorded,
         rooms=dict(server.space.rooms),
     )

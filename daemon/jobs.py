@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +22,20 @@ from wcache.daemon import orders
 from wcache.daemon.link import Link
 from wcache.daemon.loop import READ, Loop
 
+if TYPE_CHECKING:
+    from wcache.daemon.server import Server
+
+log = logging.getLogger("wcache")
+
 WORKER_SILENT_S = 600.0  # syncing what a large download left in memory may take minutes, and says nothing
+
+
+def retries_told(server: Server, before: orders.Phase, now: orders.Phase) -> None:
+    """A worker's file system failed for a moment, perhaps for many reads at once: a line in the log, and the metric."""
+    more = now.retried - before.retried
+    if more > 0:
+        server.retried += more
+        log.warning("Tried again %d times what a file system failed for a moment, last %s", more, now.last)
 
 
 class Job:

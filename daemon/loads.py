@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from wcache.core.memory import memfd
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed, RequestRefused, WcacheError
@@ -22,7 +24,7 @@ from wcache.daemon import orders
 from wcache.daemon.budget import require_gpu
 from wcache.daemon.deposits import SEGMENTS
 from wcache.daemon.eviction import make_room
-from wcache.daemon.jobs import Job
+from wcache.daemon.jobs import Job, retries_told
 from wcache.daemon.kept import segments_of
 from wcache.daemon.recorder import Outcome, new_event
 from wcache.daemon.residencies import Residency, inode_of
@@ -111,6 +113,7 @@ def _report(server: Server, load: Load, report: orders.Report, fds: tuple[int, .
     if load.over:
         close_fds(fds)
     elif isinstance(report, orders.Phase):
+        retries_told(server, load.phase, report)
         load.phase = report
         now_s = time.monotonic()
         for waiter in list(load.waiters):
@@ -265,13 +268,14 @@ def _complete(server: Server, load: Load, result: orders.LoadResult) -> None:
         seconds=result.seconds,
         strays=opened.strays,
         misaligned=result.misaligned,
+        retried=result.retried or UNSET,
         pinned=residency.pinned,
     )
 
-    become_resident(server, load, [*recorded, completed], result.seconds)
+    become_resident(server, load, [*recorded, completed], result.seconds, retried=result.retried)
 
 
-def become_resident(server: Server, load: Load, events: Sequence[Event], seconds: dict[str, float]) -> None:
+def become_resident(server: Server, load: Load, events: Sequence[Event], seconds: dict[str, float], *, retried: int = 0) -> None:
     """The vault has it, then the ledger (`events` end with load.completed), and only then is it resident and those who wait are told: what
     is said to be resident survives this server."""
     residency = load.residency
@@ -295,7 +299,7 @@ def become_resident(server: Server, load: Load, events: Sequence[Event], seconds
         server.loads.remove(load)
         residency.state = ResidencyState.RESIDENT
         residency.loaded_ns = time.time_ns()
-        load.tell(Loaded(residency=residency.view(), reused=False, seconds=seconds, pinned=residency.pinned))
+        load.tell(Loaded(residency=residency.view(), reused=False, seconds=seconds, pinned=residency.pinned, retried=retried))
 
     server.vault.keep(segments_of(residency), kept)
 

@@ -56,6 +56,7 @@ METRICS: dict[str, Definition] = {
     "wcache_loaded_bytes_total": _counter("bytes that were loaded"),
     "wcache_load_done_bytes": _gauge("bytes that a running load has done in its phase", "residency", "checkpoint", "phase"),
     "wcache_load_size_bytes": _gauge("bytes that this phase of a running load has in all", "residency", "checkpoint", "phase"),
+    "wcache_file_retries_total": _counter("operations on checkpoint files that failed and were tried again, since the server started"),
     "wcache_hash_jobs": _gauge("hash jobs by whether they run or wait", "state"),
     "wcache_hash_done_bytes": _gauge("bytes that the hash jobs have done"),
     "wcache_hash_size_bytes": _gauge("bytes that the hash jobs have in all"),
@@ -129,6 +130,7 @@ class Metrics(Collector):
             *_counted(self._counts),
             ("wcache_journalled_events_total", (), look.journalled),
             ("wcache_unrecorded_events_total", (), look.unrecorded),
+            ("wcache_file_retries_total", (), look.retried),
         ]
         return generate_latest(self._registry)
 

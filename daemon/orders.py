@@ -79,11 +79,14 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Phase(msgspec.Struct, frozen=True, tag=True):
-    """Where the work stands. `phase` is settle, prepare (a GPU; the memory is taken when it ends), read or seal."""
+    """Where the work stands. `phase` is settle, prepare (a GPU; the memory is taken when it ends), read or seal. `retried`: how many
+    operations on the files were tried again so far; `last`: where the last of them failed, and how."""
 
     phase: str
     done_bytes: int
     total_bytes: int
+    retried: int = 0
+    last: str = ""
 
 
 class Filled(msgspec.Struct, frozen=True, tag=True):
@@ -101,6 +104,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     dtypes: tuple[str, ...]
     misaligned: int
     seconds: dict[str, float]
+    retried: int = 0
 
 
 class HashResult(msgspec.Struct, frozen=True, tag=True):

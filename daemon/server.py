@@ -111,6 +111,7 @@ class Server:
         self.verifies: list[Verify] = []
         self.releases: dict[str, Release] = {}  # asked for and not complete, by residency
         self.unacked = 0
+        self.retried = 0  # operations that workers tried again
         self.unacked_max = _raise_open_files() // 2
         self._interrupted_s = -_INTERRUPT_S
         self._listed: set[str] = set()  # leases that were shown to whoever pressed Ctrl-C

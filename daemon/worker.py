@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint, adopt_checkpoint, hold_checkpoint, recheck_paths
-from wcache.core.checkpoint.content import ContentCheck, hash_shard
+from wcache.core.checkpoint.content import ContentCheck, hash_shards
 from wcache.core.checkpoint.digest import ShardDigests
 from wcache.core.checkpoint.fingerprint import (
     attested_fingerprint,
@@ -32,6 +32,7 @@ from wcache.core.checkpoint.fingerprint import (
 )
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.resident import ReadAt, ResidentShard, compare_shard, weights_digest_found
+from wcache.core.checkpoint.retries import Retries
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.memory import cuda, memfd
 from wcache.core.model.decide import HOST
@@ -81,9 +82,10 @@ class ServerLink:
 class Meter:
     """Progress, not more often than it can be read."""
 
-    def __init__(self, link: ServerLink, total_bytes: int) -> None:
+    def __init__(self, link: ServerLink, total_bytes: int, retries: Retries | None = None) -> None:
         self._link = link
         self._total_bytes = total_bytes
+        self._retries = retries or Retries()
         self._done_bytes = 0
         self._told_s = 0.0
         self._phase = ""
@@ -105,14 +107,15 @@ class Meter:
 
     def _tell(self) -> None:
         self._told_s = time.monotonic()
-        self._link.report(orders.Phase(self._phase, self._done_bytes, self._total_bytes))
+        self._link.report(orders.Phase(self._phase, self._done_bytes, self._total_bytes, self._retries.count, self._retries.last))
 
 
 def load(link: ServerLink, order: orders.LoadOrder) -> None:
     on_gpu = order.device != HOST
     if on_gpu:
         cuda.see_only(order.device)
-    reader = Reader()
+    retries = Retries()
+    reader = Reader(retries)
     with ExitStack() as held_open:
         held = held_open.enter_context(hold_checkpoint(order.spelling, revision=order.revision, reader=reader))
         checkpoint = held.checkpoint
@@ -127,14 +130,14 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
         )
         if not isinstance(link.order(), orders.Go):
             raise ProtocolError("the server did not say Go")
-        meter = Meter(link, checkpoint.total_bytes)
+        meter = Meter(link, checkpoint.total_bytes, retries)
         gpu = held_open.enter_context(gpu_load.GpuLoad(held, reader, order.device, cached=order.again)) if on_gpu else None
         clock = [time.monotonic()]
         # Which kinds of file systems may be pinned is the attach's policy; here only what no policy can mend counts (tmpfs, fresh files).
         check = ContentCheck(held, reader, network_fs="coherent", store_granted=True)
         check.begin(meter.settle)
         clock.append(time.monotonic())
-        filled = _fill_gpu(gpu, meter) if gpu is not None else _fill_host(held, meter)
+        filled = _fill_gpu(gpu, meter) if gpu is not None else _fill_host(held, meter, cached=order.again)
         content = check.finish(filled.digests)
         recheck_paths(checkpoint_at(held, content), reader=reader)
         clock.append(time.monotonic())
@@ -155,6 +158,7 @@ def load(link: ServerLink, order: orders.LoadOrder) -> None:
                 dtypes=tuple(sorted({entry.dtype for entry in entries})),
                 misaligned=0 if on_gpu else sum(len(shard.header.misaligned()) for shard in checkpoint.shards),
                 seconds={name: round(spent_s, 6) for name, spent_s in (seconds | (gpu.seconds if gpu is not None else {})).items()},
+                retried=retries.count,
             )
         )
 
@@ -168,14 +172,18 @@ class _Filled(NamedTuple):
     hand_over: Callable[[], tuple[tuple[SegmentManifest, ...], tuple[bytes, ...], tuple[int, ...]]]
 
 
-def _fill_host(held: OpenCheckpoint, meter: Meter) -> _Filled:
+def _fill_host(held: OpenCheckpoint, meter: Meter, *, cached: bool) -> _Filled:
+    """Files are read straight into memory files and hashed there: no page is touched twice."""
     meter.enter("read")
     shards = held.checkpoint.shards
     fds: list[int] = []
-    digests: dict[str, ShardDigests] = {}
-    for shard in shards:
+
+    def memory(number: int) -> memoryview:
+        shard = shards[number]
         fds.append(memfd.create(shard.name, shard.size_bytes))
-        digests[shard.name] = _fill(held, shard.name, fds[-1], meter)
+        return memoryview(mmap.mmap(fds[-1], shard.size_bytes, flags=mmap.MAP_SHARED))  # unmapped with its release
+
+    digests = hash_shards(held, into=memory, progress=meter.advance, cached=cached)
 
     def hand_over() -> tuple[tuple[SegmentManifest, ...], tuple[bytes, ...], tuple[int, ...]]:
         for fd in fds:
@@ -198,14 +206,6 @@ def checkpoint_at(held: OpenCheckpoint, content: Fingerprint) -> Checkpoint:
     return msgspec.structs.replace(held.checkpoint, location=content.location)
 
 
-def _fill(held: OpenCheckpoint, name: str, fd: int, meter: Meter) -> ShardDigests:
-    """Read the file straight into the memory file and hash it there. No page of it is touched twice."""
-    shard = next(one for one in held.checkpoint.shards if one.name == name)
-    with mmap.mmap(fd, shard.size_bytes, flags=mmap.MAP_SHARED) as mapping, memoryview(mapping) as into:
-        kind = held.checkpoint.location.fs_kind
-        return hash_shard(held.files[name], shard, into=into, progress=meter.advance, fs_kind=kind)
-
-
 def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, int], bytes], reader: Reader) -> list[Fingerprint]:
     """The cheaper fingerprints of the same bytes, so that later attaches can be compared by them. Samples come from the resident memory."""
     found = [header_fingerprint(held.checkpoint, reader, since=reader.mark())]
@@ -219,16 +219,18 @@ def _weaker(held: OpenCheckpoint, state_dir: str, resident: Callable[[int, int, 
 def hash_only(link: ServerLink, order: orders.HashOrder) -> None:
     if order.behind:
         yield_to_others()
-    reader = Reader()
+    retries = Retries()
+    reader = Reader(retries)
     location = order.location
     shards = {identity.name: fd for identity, fd in zip(location.files, order.fds, strict=False)}
     index = order.fds[len(location.files)] if location.index is not None else None
     with adopt_checkpoint(order.spelling, location, shards, index, reader=reader) as held:
-        meter = Meter(link, held.checkpoint.total_bytes)
+        meter = Meter(link, held.checkpoint.total_bytes, retries)
         meter.enter("read")
         fingerprint = verity_fingerprint(held, order.known, reader) or content_fingerprint(
             held, reader, progress=meter.advance, wait_fresh=meter.settle, network_fs="coherent", store_granted=True
         )
+        meter.enter("read")  # with all that was tried again
     link.report(orders.HashResult(fingerprint))
 
 

@@ -105,11 +105,11 @@ class OpenCheckpoint:
 
     def identities(self) -> tuple[tuple[FileIdentity, ...], FileIdentity | None]:
         """Current identities of the open files: shards in name order, and the index."""
-        kind = self.checkpoint.location.fs_kind
-        threads = threads_for(kind)
-        files = tuple(in_parallel(lambda item: item[1].identity(item[0], fs_kind=kind), self.files.items(), threads=threads))
-        index = self.checkpoint.location.index
-        return files, self.index.identity(index.name, fs_kind=kind) if self.index and index else None
+        location = self.checkpoint.location
+        kind, index = location.fs_kind, location.index
+        named = [*self.files.items(), *(((index.name, self.index),) if self.index and index else ())]
+        found = in_parallel(lambda item: item[1].identity(item[0], fs_kind=kind), named, threads=threads_for(kind))
+        return tuple(found[: len(self.files)]), found[-1] if len(found) > len(self.files) else None
 
 
 def open_checkpoint(spelling: str | os.PathLike[str], *, revision: str | None = None, reader: Reader | None = None) -> Checkpoint:

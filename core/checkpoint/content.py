@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 
 import msgspec
 from msgspec import UNSET
 
 from wcache.core.checkpoint.checkpoint import OpenCheckpoint, Shard
 from wcache.core.checkpoint.digest import WEIGHTS_ALGORITHM, ShardDigests, ShardHasher, weights_digest_of
-from wcache.core.checkpoint.direct import OnceFile
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.layout import MODEL_INDEX
-from wcache.core.checkpoint.reader import Mark, OpenFile, Reader, reads_ahead
+from wcache.core.checkpoint.read_ahead import PIECE_BYTES, Into, ReadAhead
+from wcache.core.checkpoint.reader import Mark, Reader
 from wcache.core.checkpoint.verity import measured
 from wcache.core.model.errors import CheckpointChanged
 from wcache.core.model.evidence import Coverage, FileIdentity, Fingerprint, Location, Verity
 from wcache.core.model.vocabulary import Tier
 
 SETTLE_NS = 2_000_000_000  # time stamps are coarse (a kernel tick, a server's clock): a younger file may change without showing it
-CHUNK_BYTES = 8 << 20
-PIECE_BYTES = 1 << 20  # of a remote file: as much as FUSE and NFS carry in one request
+CHUNK_BYTES = PIECE_BYTES
 
 Progress = Callable[[int], None]  # called with the number of bytes done since the last call
 
@@ -56,63 +51,32 @@ def _newest_ns(files: tuple[FileIdentity, ...], index: FileIdentity | None) -> i
     return max((max(one.mtime_ns, one.ctime_ns) for one in (*files, *((index,) if index else ()))), default=0)
 
 
-def hash_shard(
-    file: OpenFile, shard: Shard, *, into: memoryview | None = None, progress: Progress | None = None, fs_kind: str = "ext4"
-) -> ShardDigests:
-    """Read a shard once, from start to end, and hash it, while what follows is read: the next chunk on a local disk; where `fs_kind`
-    says that each read is a round trip, 64 MiB in as many requests, past the page cache if the file system has direct reads.
+def hash_shards(
+    held: OpenCheckpoint, *, into: Into | None = None, progress: Progress | None = None, cached: bool = False
+) -> dict[str, ShardDigests]:
+    """Read every shard once, in order, from start to end, and hash it, while what follows is read, across the ends of shards too (see
+    ReadAhead). The digests, by name.
 
-    With `into` (writable, the file's size: the mapping of a new memfd) the bytes are read straight to where they will stay, and are hashed
-    there. Never maps the file. Raises CheckpointChanged when the file shrinks or its header is no longer the one that was checked.
+    With `into` (shard number to writable memory of its size: the mapping of a new memfd) the bytes are read straight to where they will
+    stay, and are hashed there. Never maps a file. Raises CheckpointChanged when a file shrinks or its header is no longer the one that was
+    checked, CheckpointUnreadable, and what `into` raises.
     """
-    hasher = ShardHasher(shard.header, where=file.where)
-    size = shard.size_bytes
-    ahead = reads_ahead(fs_kind)
-    step = CHUNK_BYTES if ahead == 1 else PIECE_BYTES
-    buffers = min(ahead + 1, -(-size // step))  # one is hashed
-    spare = [memoryview(bytearray(min(step, size))) for _ in range(buffers)] if into is None else []
-    once = OnceFile(file, file.reader) if ahead > 1 and size > step else None
-
-    def fetch(offset: int) -> memoryview:
-        length = min(step, size - offset)
-        chunk = into[offset : offset + length] if into is not None else spare[offset // step % buffers][:length]
-        try:
-            if once is None:
-                file.read_into(chunk, offset)
-            else:
-                once.fill(chunk, offset, length)
-        except BaseException:
-            chunk.release()
-            raise
-        return chunk
-
-    with ExitStack() as held:
-        if once is not None:
-            held.enter_context(once)
-        pool = held.enter_context(ThreadPoolExecutor(max_workers=min(ahead, max(1, buffers)), thread_name_prefix="wcache-ahead"))
-        upcoming: deque[Future[memoryview]] = deque()
-        asked = iter(range(0, size, step))
-
-        def ask(count: int) -> None:
-            upcoming.extend(pool.submit(fetch, offset) for offset in itertools.islice(asked, count))
-
-        try:
-            ask(ahead)
-            offset = 0
-            while upcoming:
-                with upcoming.popleft().result() as chunk:  # releases `into` on every way out, so that its owner can unmap it
-                    ask(1)
-                    require_header(shard, chunk, offset, where=file.where)
-                    hasher.update(chunk)
-                    if progress is not None:
-                        progress(len(chunk))
-                    offset += len(chunk)
-        except BaseException:
-            for future in upcoming:
-                if not future.cancel() and future.exception() is None:
-                    future.result().release()
-            raise
-    return hasher.finish()
+    shards = held.checkpoint.shards
+    files = [held.files[shard.name] for shard in shards]
+    digests: dict[str, ShardDigests] = {}
+    hasher: ShardHasher | None = None
+    with ReadAhead(files, [shard.size_bytes for shard in shards], held.checkpoint.location.fs_kind, into=into, cached=cached) as pieces:
+        for number, offset, data in pieces:
+            shard, where = shards[number], files[number].where
+            if hasher is None:
+                hasher = ShardHasher(shard.header, where=where)
+            require_header(shard, data, offset, where=where)
+            hasher.update(data)
+            if progress is not None:
+                progress(len(data))
+            if offset + len(data) == shard.size_bytes:
+                digests[shard.name], hasher = hasher.finish(), None
+    return digests
 
 
 def require_header(shard: Shard, chunk: memoryview, offset: int, *, where: str) -> None:
@@ -123,7 +87,7 @@ def require_header(shard: Shard, chunk: memoryview, offset: int, *, where: str) 
 
 
 class ContentCheck:
-    """One pass over a held checkpoint: `begin()`, hash every shard (with `hash_shard`, or a ShardHasher of one's own), `finish()`.
+    """One pass over a held checkpoint: `begin()`, hash every shard (with `hash_shards`, or a ShardHasher of one's own), `finish()`.
 
     `begin` syncs the files and takes their identities, `finish` takes them again: any difference is CheckpointChanged naming the file.
     """

@@ -6,12 +6,15 @@ A large checkpoint that is read through the page cache pushes out what other pro
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import mmap
 import os
+import threading
 from contextlib import suppress
 
 from wcache.core.checkpoint.reader import OpenFile, Reader
+from wcache.core.checkpoint.retries import TRANSIENT
 
 BLOCK_BYTES = 4096
 """Offset, length and address of a direct read are multiples of it: enough for every file system that this was tried on."""
@@ -26,35 +29,55 @@ class OnceFile:
     """One open file of a checkpoint, read in whole blocks. `fill` may be called from several threads. Close it, the OpenFile stays open.
 
     Where the file system has no direct reads (tmpfs, many network ones), and with `cached` (somebody else will want the same bytes soon),
-    everything goes through the page cache.
+    everything goes through the page cache. Nothing is opened before the first `fill`: on a remote file system that is a round trip.
     """
 
     def __init__(self, file: OpenFile, reader: Reader, *, cached: bool = False) -> None:
         self._file = file
         self._reader = reader
-        self._direct = -1
-        if not cached:
-            # The very file that is open, whatever its path leads to by now (proc(5), /proc/pid/fd).
-            with suppress(OSError):  # EINVAL: no direct reads here; no /proc: none either
-                self._direct = os.open(f"/proc/self/fd/{file.descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+        self._opening = threading.Lock()
+        self._opened = cached
+        self._direct = -1  # a descriptor of its own
+        self._stale = False
 
     def fill(self, buffer: memoryview, offset: int, length: int) -> None:
-        """Exactly `length` bytes from `offset` into the start of `buffer`, which has room for whole blocks at an address that is a multiple
-        of them, as `offset` is. Raises CheckpointChanged for a file that became shorter, CheckpointUnreadable."""
+        """Exactly `length` bytes from `offset` into the start of `buffer`; its address is a multiple of whole blocks, and so is `offset`.
+        With room for whole blocks, or where the file system does not want them whole, all of it is read directly. Raises
+        CheckpointChanged for a file that became shorter, CheckpointUnreadable."""
         got = 0
-        if self._direct >= 0 and not _in_page_cache(self._file.descriptor, offset, length):
-            with buffer[: -(-length // BLOCK_BYTES) * BLOCK_BYTES] as blocks:
+        direct = self._descriptor()
+        if direct >= 0 and not _in_page_cache(self._file.descriptor, offset, length):
+            room_bytes = min(-(-length // BLOCK_BYTES) * BLOCK_BYTES, len(buffer))
+            for wanted_bytes in sorted({room_bytes, room_bytes // BLOCK_BYTES * BLOCK_BYTES}, reverse=True):
                 try:
-                    got = min(os.preadv(self._direct, [blocks], offset), length)
-                except OSError:  # what a file system refuses directly it may give otherwise, and else it says why there
-                    got = 0
+                    with buffer[:wanted_bytes] as blocks:
+                        got = min(os.preadv(direct, [blocks], offset), length)
+                    break
+                except OSError as error:  # what a file system refuses directly it may give otherwise, and else it says why there
+                    if error.errno != errno.EINVAL:
+                        self._failed(error)
+                        break
             self._reader.count(reads=1, read_bytes=got)
         if got < length:
             with buffer[got:length] as rest:
                 self._file.read_into(rest, offset + got)
 
+    def _descriptor(self) -> int:
+        with self._opening:
+            if not self._opened:
+                self._opened = True
+                # The very file that is open, whatever its path leads to by now (proc(5), /proc/pid/fd).
+                with suppress(OSError):  # EINVAL: no direct reads here; no /proc: none either
+                    self._direct = os.open(f"/proc/self/fd/{self._file.descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+            return -1 if self._stale else self._direct
+
+    def _failed(self, error: OSError) -> None:
+        self._stale = self._stale or error.errno == errno.ESTALE  # the OpenFile is opened again for it
+        if self._reader.retries is not None and error.errno in TRANSIENT:
+            self._reader.retries.note(error, self._file.where)
+
     def close(self) -> None:
-        """Again is no error."""
+        """Again is no error. Nobody fills any more."""
         if self._direct >= 0:
             os.close(self._direct)
             self._direct = -1

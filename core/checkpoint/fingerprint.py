@@ -12,7 +12,7 @@ import msgspec
 from blake3 import blake3
 
 from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint
-from wcache.core.checkpoint.content import ContentCheck, Progress, coverage_of, hash_shard, seconds_until_settled
+from wcache.core.checkpoint.content import ContentCheck, Progress, coverage_of, hash_shards, seconds_until_settled
 from wcache.core.checkpoint.digest import HEADER_ALGORITHM, WEIGHTS_ALGORITHM, digest_of_headers, framed
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Mark, Reader, in_parallel, threads_for
@@ -98,10 +98,7 @@ def content_fingerprint(
     with _opened(target, reader) as held:
         check = ContentCheck(held, reader, network_fs=network_fs, store_granted=store_granted, since=since)
         check.begin(wait_fresh)
-        kind = held.checkpoint.location.fs_kind
-        shards = held.checkpoint.shards
-        digests = {shard.name: hash_shard(held.files[shard.name], shard, progress=progress, fs_kind=kind) for shard in shards}
-        return check.finish(digests)
+        return check.finish(hash_shards(held, progress=progress))
 
 
 def verity_fingerprint(held: OpenCheckpoint, earlier: Sequence[Fingerprint], reader: Reader) -> Fingerprint | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import errno
+import functools
 import os
 import stat
 import threading
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from wcache.core.checkpoint.identity import MEMORY_KINDS, PINNABLE_KINDS, force_sync_kind, identity_of, mode_without_asking
+from wcache.core.checkpoint.retries import Retries
 from wcache.core.model.errors import CheckpointChanged, CheckpointUnreadable
 from wcache.core.model.evidence import FileIdentity
 
@@ -29,7 +31,6 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PARALLEL_FROM = 8  # up to it, starting threads costs more than the calls, unless each of them is a round trip
 _THREADS_REMOTE = 128
 _THREADS_LOCAL_READS = 8
-_READS_AHEAD_REMOTE = 64
 
 
 class Cost(NamedTuple):
@@ -56,10 +57,12 @@ class Reader:
     """Counts operations on checkpoint files; safe to share between threads.
 
     OSErrors become CheckpointUnreadable with one sentence, whose `detail` is a stable word: `missing`, `dangling_symlink`,
-    `not_permitted`, `not_a_file`, or the errno's name.
+    `not_permitted`, `not_a_file`, or the errno's name. With `retries` those that may pass are waited for first; tries that failed are
+    counted there, not here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, retries: Retries | None = None) -> None:
+        self.retries = retries
         self._lock = threading.Lock()
         self._cost = Cost()
         self.start = self.mark()
@@ -80,52 +83,59 @@ class Reader:
     def open(self, path: str, *, where: str = "") -> OpenFile:
         """Open a regular file for reading."""
         self.count(files_opened=1)
-        try:
-            descriptor = os.open(path, _OPEN_FLAGS)
-        except OSError as error:
-            raise unreadable(error, path, where=where) from None
-        return self._checked(descriptor, where or path, owned=True)
+        descriptor = self.ask(lambda: os.open(path, _OPEN_FLAGS), path, where=where)
+        return self._checked(descriptor, where or path, path=path)
 
     def adopt(self, descriptor: int, where: str) -> OpenFile:
         """Read through a descriptor that somebody else opened; closing the result leaves it open. `where` names it in messages."""
-        return self._checked(descriptor, where, owned=False)
+        return self._checked(descriptor, where, path=None)
 
-    def _checked(self, descriptor: int, where: str, *, owned: bool) -> OpenFile:
+    def ask(self, operation: Callable[[], _Result], path: str, *, where: str = "", renew: Callable[[], None] | None = None) -> _Result:
+        """What `operation()` returns, a call on `path`: once, or as often as `retries` allow (`renew`: see there)."""
+        try:
+            return operation() if self.retries is None else self.retries.run(operation, where or path, renew=renew)
+        except OSError as error:
+            raise unreadable(error, path, where=where) from None
+
+    def _checked(self, descriptor: int, where: str, *, path: str | None) -> OpenFile:
         try:
             mode = mode_without_asking(descriptor)  # the open has just asked, and a file never becomes another kind of file
         except OSError as error:
             raise unreadable(error, where) from None
         if not stat.S_ISREG(mode):
-            if owned:
+            if path is not None:
                 os.close(descriptor)
             kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
             raise CheckpointUnreadable(f"this is {kind}, a safetensors file is needed", where=where, detail="not_a_file")
-        return OpenFile(self, descriptor, where, owned=owned)
+        return OpenFile(self, descriptor, where, path=path)
 
     def stat_at(self, name: str, path: str, *, directory_fd: int | None = None, fs_kind: str = "", cached: bool = False) -> FileIdentity:
         """Identity of `path` (relative to `directory_fd` if given) under the name `name`; symlinks are followed. `cached`: what the
         kernel learned from looking the name up will do, where the kind of file system needs no more."""
         self.count(stats=1)
-        try:
-            return identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync_kind(fs_kind), cached=cached)
-        except OSError as error:
-            raise unreadable(error, path) from None
+        force_sync = force_sync_kind(fs_kind)
+        return self.ask(lambda: identity_of(path, name, directory_fd=directory_fd, force_sync=force_sync, cached=cached), path)
 
     def list_directory(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
         self.count(lists=1)
-        try:
-            return sorted(os.listdir(path))
-        except OSError as error:
-            raise unreadable(error, path) from None
+        return self.ask(lambda: sorted(os.listdir(path)), path)
 
 
 class OpenFile:
-    """One open file of a checkpoint. `read_at` is safe to call from several threads. Use it as a context manager, or `close()` it."""
+    """One open file of a checkpoint. Reading is safe to call from several threads. Use it as a context manager, or `close()` it.
 
-    def __init__(self, reader: Reader, descriptor: int, where: str, *, owned: bool) -> None:
+    With a `path` the file is this object's own. A server that no longer knows it (ESTALE) is then asked for the path again, and only the
+    very file whose identity was last taken takes its place, under the same descriptor; else CheckpointChanged.
+    """
+
+    def __init__(self, reader: Reader, descriptor: int, where: str, *, path: str | None) -> None:
         self.reader = reader
-        self._owned = owned
+        self._path = path
+        self._open = path is not None
+        self._identity: tuple[FileIdentity, bool] | None = None
+        self._renewing = threading.Lock()
+        self._renewals = 0
         self.descriptor = descriptor
         self.where = where
 
@@ -136,16 +146,16 @@ class OpenFile:
         self.close()
 
     def close(self) -> None:
-        if self._owned:
-            self._owned = False
+        if self._open:
+            self._open = False
             os.close(self.descriptor)
 
     def identity(self, name: str, *, fs_kind: str = "") -> FileIdentity:
         self.reader.count(stats=1)
-        try:
-            return identity_of("", name, directory_fd=self.descriptor, force_sync=force_sync_kind(fs_kind))
-        except OSError as error:  # ESTALE: the server no longer has the file
-            raise unreadable(error, self.where) from None
+        force_sync = force_sync_kind(fs_kind)
+        found = self._ask(lambda: identity_of("", name, directory_fd=self.descriptor, force_sync=force_sync))
+        self._identity = found, force_sync
+        return found
 
     def sync(self) -> None:
         """fdatasync: stores through a mapping that the kernel has not seen yet become part of mtime and ctime."""
@@ -180,11 +190,8 @@ class OpenFile:
         """Fill `buffer` from `offset`, never through a mapping: a file that shrinks is an error, not SIGBUS."""
         filled = 0
         while filled < len(buffer):
-            try:
-                with buffer[filled:] as rest:
-                    got = os.preadv(self.descriptor, [rest], offset + filled)
-            except OSError as error:
-                raise unreadable(error, self.where) from None
+            with buffer[filled:] as rest:
+                got = self._ask(functools.partial(os.preadv, self.descriptor, [rest], offset + filled))
             self.reader.count(reads=1, read_bytes=got)
             if not got:
                 raise self.shrunk(offset + filled)
@@ -194,12 +201,35 @@ class OpenFile:
         return CheckpointChanged(f"the file became shorter while it was read: it now ends at byte {at_bytes}", where=self.where)
 
     def _pread(self, offset: int, length: int) -> bytes:
-        try:
-            data = os.pread(self.descriptor, length, offset)
-        except OSError as error:
-            raise unreadable(error, self.where) from None
+        data = self._ask(lambda: os.pread(self.descriptor, length, offset))
         self.reader.count(reads=1, read_bytes=len(data))
         return data
+
+    def _ask(self, operation: Callable[[], _Result]) -> _Result:
+        seen = self._renewals
+
+        def renew() -> None:
+            nonlocal seen
+            seen = self._renew(seen)
+
+        return self.reader.ask(operation, self.where, renew=renew)
+
+    def _renew(self, seen: int) -> int:
+        """Open the file again, unless that was done since there were `seen` renewals; how many there are now. Raises OSError where the path
+        cannot be opened now, CheckpointChanged where it leads to another file."""
+        with self._renewing:
+            if self._renewals == seen and self._open and self._path is not None and self._identity is not None:
+                identity, force_sync = self._identity
+                self.reader.count(files_opened=1, stats=1)
+                descriptor = os.open(self._path, _OPEN_FLAGS)
+                try:
+                    if identity_of("", identity.name, directory_fd=descriptor, force_sync=force_sync) != identity:
+                        raise CheckpointChanged("another file took its place while it was read", where=self.where)
+                    os.dup2(descriptor, self.descriptor, inheritable=False)  # at once, for every thread that reads from it
+                finally:
+                    os.close(descriptor)
+                self._renewals += 1
+            return self._renewals
 
 
 def threads_for(fs_kind: str, *, reads: bool = False) -> int:
@@ -209,9 +239,9 @@ def threads_for(fs_kind: str, *, reads: bool = False) -> int:
     return _THREADS_REMOTE
 
 
-def reads_ahead(fs_kind: str) -> int:
-    """How many reads of one file to have in flight: what a disk has, the kernel reads ahead; a round trip is hidden behind others only."""
-    return 1 if fs_kind in PINNABLE_KINDS or fs_kind in MEMORY_KINDS else _READS_AHEAD_REMOTE
+def remote(fs_kind: str) -> bool:
+    """Whether each read may be a round trip: neither a disk nor memory of this machine, as far as the kind of file system says."""
+    return fs_kind not in PINNABLE_KINDS and fs_kind not in MEMORY_KINDS
 
 
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item], *, threads: int) -> list[_Result]:

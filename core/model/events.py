@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from wcache.core.model.errors import LedgerCorrupt
 from wcache.core.model.evidence import Fingerprint, Grant, Lock
@@ -125,7 +126,8 @@ class LoadStarted(Event, frozen=True, kw_only=True):
 
 class LoadCompleted(Event, frozen=True, kw_only=True):
     """`seconds` has one entry a phase: settle (waiting for fresh files to age), read (read, hash and copy), seal; on a GPU also what of
-    read was waiting for the disk, for copies and for hashes.
+    read was waiting for the disk, for copies and for hashes. `retried`: how many operations on the files failed, as a file system does
+    for a moment, and were tried again; left out of what is stored where none was.
 
     Of processed weights: `weights_digest` is that of the checkpoint, `processed_digest` that of what is resident, `config` the whole
     normalised configuration, `lineage` whether the one is known to be made from the other, and `source` from what (a residency, or disk);
@@ -157,6 +159,7 @@ class LoadCompleted(Event, frozen=True, kw_only=True):
     by: Engine | None = None
     unproven_why: str = ""
     by_attach: str | None = None
+    retried: int | UnsetType = UNSET
 
 
 class LoadFailed(Event, frozen=True, kw_only=True):

@@ -317,13 +317,15 @@ class Publishing(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Loaded(Message, frozen=True, kw_only=True, tag=True):
-    """`unproven_why`: of published weights whose lineage is unproven, what is missing."""
+    """`unproven_why`: of published weights whose lineage is unproven, what is missing. `retried`: operations on the files that failed at
+    first."""
 
     residency: ResidencyView
     reused: bool
     seconds: dict[str, float]
     pinned: bool = False
     unproven_why: str = ""
+    retried: int = 0
 
 
 class Verified(Message, frozen=True, kw_only=True, tag=True):

@@ -24,7 +24,7 @@ from support.corpus import (
 )
 
 from wcache.core.checkpoint.checkpoint import Checkpoint, current_location, hold_checkpoint, open_checkpoint
-from wcache.core.checkpoint.content import ContentCheck, hash_shard
+from wcache.core.checkpoint.content import ContentCheck, hash_shards
 from wcache.core.checkpoint.digest import HashedShard
 from wcache.core.checkpoint.fingerprint import (
     attested_fingerprint,
@@ -347,8 +347,8 @@ def test_hashing_into_memory_keeps_the_bytes_and_the_digests(tmp_path: Path) -> 
         memory = bytearray(shard.size_bytes)
         check = ContentCheck(held, Reader())
         check.begin()
-        digests = hash_shard(held.files[shard.name], shard, into=memoryview(memory))
-        assert check.finish({shard.name: digests}).digest == content_of(base).digest
+        digests = hash_shards(held, into=lambda _: memoryview(memory))
+        assert check.finish(digests).digest == content_of(base).digest
         assert bytes(memory) == (base / "model.safetensors").read_bytes()
 
 
@@ -360,8 +360,8 @@ def test_memory_can_be_given_back_after_a_failed_hash(tmp_path: Path, size: int)
         shard = held.checkpoint.shards[0]
         os.truncate(shard.path, size)
         memory = mmap.mmap(-1, shard.size_bytes)
-        with memoryview(memory) as view, pytest.raises(CheckpointChanged) as caught:
-            hash_shard(held.files[shard.name], shard, into=view)
+        with pytest.raises(CheckpointChanged) as caught:
+            hash_shards(held, into=lambda _: memoryview(memory))
         assert caught.value.where == shard.path
         memory.close()
 

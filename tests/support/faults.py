@@ -13,9 +13,10 @@ from pathlib import Path
 
 from support.daemon import PATIENCE_S, DaemonProcess, wait_until
 
+from wcache.core.checkpoint.read_ahead import AHEAD_BYTES, PIECE_BYTES
 from wcache.core.wire.messages import Loaded, LoadRequest, Progress
 
-_CHUNK_BYTES = 8 << 20  # in which the worker reads and hashes
+_CHUNK_BYTES = PIECE_BYTES  # in which the worker reads and hashes
 _TENSOR_BYTES = 128 << 20
 
 
@@ -79,8 +80,8 @@ def load_with_a_memory_error(daemon: DaemonProcess, path: Path) -> str:
         nonlocal done
         if progress.phase != "wait" and not done:
             done = True
-            # It reads one chunk ahead of the one it hashes: with a third one begun the first is done.
-            turn_a_byte(catch(daemon, 2 * _CHUNK_BYTES), offset=_CHUNK_BYTES // 2)
+            # What it reads ahead, and the chunk that it hashes, are not more than this: with another one begun the first is done.
+            turn_a_byte(catch(daemon, AHEAD_BYTES + _CHUNK_BYTES), offset=_CHUNK_BYTES // 2)
 
     channel = daemon.connect()
     try:
