@@ -155,6 +155,7 @@ def _rows(mount: RemoteMount, ways: dict[str, Callable[[], dict[str, Any]]], lat
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers, daemon and mount must go too
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--latency-ms", type=float, default=20)

@@ -20,6 +20,7 @@ from wcache.core.checkpoint.fingerprint import (
     sampled_fingerprint,
 )
 from wcache.core.checkpoint.reader import Reader
+from wcache.core.checkpoint.retries import Retries
 from wcache.core.checkpoint.seed import load_or_create_seed
 from wcache.core.checkpoint.spelling import ResolvedRoot, absolute_spelling, resolve_root
 from wcache.core.model.errors import EvidenceUnavailable, NotFound, WcacheError
@@ -79,8 +80,8 @@ def known_content(knowledge: Knowledge, resolved: ResolvedRoot, policy: Policy, 
 def hash_content(
     spelling: str, policy: Policy, grants: Iterable[Grant], *, revision: str | None = None, progress: Progress | None = None
 ) -> Fingerprint:
-    """A `content` fingerprint: opens, checks and reads everything now."""
-    reader = Reader()
+    """A `content` fingerprint: opens, checks and reads everything now. What a file system fails for a moment is tried again."""
+    reader = Reader(Retries())
     with hold_checkpoint(spelling, revision=revision, reader=reader) as held:
         return hash_held(held, reader, policy, grants, progress=progress)
 

@@ -12,6 +12,7 @@ from wcache.core.checkpoint.checkpoint import OpenCheckpoint, hold_checkpoint
 from wcache.core.checkpoint.content import CHUNK_BYTES
 from wcache.core.checkpoint.oms import HASHES, SignedFiles, verify_signature
 from wcache.core.checkpoint.reader import OpenFile, Reader
+from wcache.core.checkpoint.retries import Retries
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid
 from wcache.core.model.evidence import Fingerprint, Grant, Signed
 from wcache.core.model.policy import Policy
@@ -37,7 +38,7 @@ def hash_signed(
     signed, and what opening and hashing raise.
     """
     signed = verify_signature(signature, key)
-    reader = Reader()
+    reader = Reader(Retries())
     with hold_checkpoint(spelling, revision=revision, reader=reader) as held:
         total = 2 * held.checkpoint.total_bytes
         done = 0

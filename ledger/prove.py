@@ -23,6 +23,7 @@ from wcache.core.checkpoint.checkpoint import OpenCheckpoint, current_location, 
 from wcache.core.checkpoint.content import CHUNK_BYTES
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, pinned_fingerprint
 from wcache.core.checkpoint.reader import Reader
+from wcache.core.checkpoint.retries import Retries
 from wcache.core.checkpoint.spelling import resolve_root
 from wcache.core.model.errors import CheckpointChanged, CheckpointInvalid, CheckpointUnreadable, EvidenceUnavailable, UsageError
 from wcache.core.model.evidence import Fingerprint, Location
@@ -288,7 +289,7 @@ class _Prover:
 
     def _read(self, then: Location) -> Fingerprint:
         try:
-            reader = Reader()
+            reader = Reader(Retries())
             with self._held(then, reader) as held:
                 content = self._hash(held, reader)
         except (CheckpointInvalid, CheckpointUnreadable, CheckpointChanged) as error:
@@ -305,7 +306,7 @@ class _Prover:
     def _by_names(self, where: Location, names: dict[str, str], refused: str) -> Fingerprint:
         """Content at the recorded place whose files all still have the sha256 that they were attested by. Raises Unprovable."""
         try:
-            reader = Reader()
+            reader = Reader(Retries())
             with self._held(where, reader) as held:
                 if set(held.files) != set(names):
                     raise Unprovable(refused)

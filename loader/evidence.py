@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from wcache.core.checkpoint.checkpoint import OpenCheckpoint, current_location, hold_checkpoint, recheck_paths
-from wcache.core.checkpoint.content import CHUNK_BYTES, seconds_until_listed_safely
+from wcache.core.checkpoint.content import seconds_until_listed_safely
 from wcache.core.checkpoint.fingerprint import attested_fingerprint, header_fingerprint, pinned_fingerprint, sampled_fingerprint
 from wcache.core.checkpoint.identity import pinnable
 from wcache.core.checkpoint.reader import Reader
@@ -358,7 +358,7 @@ class Gathering:
         limit = self.policy.max_read_bytes
         files = [*held.files.values(), *((held.index,) if held.index else ())]
         if not self.may_hash or (limit is not None and total_bytes > limit):
-            self.price = Price(sum(-(-shard.size_bytes // CHUNK_BYTES) for shard in held.checkpoint.shards) + 2 * len(files), total_bytes)
+            self.price = Price.of(held.checkpoint, len(files))
             allowed = "" if limit is None or total_bytes <= limit else f", max_read_bytes allows {limit}"
             cost = f"only a full hash can tell, which would read {total_bytes} bytes{allowed}"
             self.note = f"{self.note}; {cost}" if self.note else cost

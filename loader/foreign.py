@@ -9,7 +9,6 @@ from collections.abc import Callable
 import msgspec
 
 from wcache.core.checkpoint.checkpoint import OpenCheckpoint, hold_checkpoint, recheck_paths
-from wcache.core.checkpoint.content import CHUNK_BYTES
 from wcache.core.checkpoint.fingerprint import pinned_fingerprint
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.checkpoint.spelling import resolve_root
@@ -147,8 +146,7 @@ class _Asking:
         limit = self.policy.max_read_bytes
         descriptors = self._descriptors(held)
         if not self.may_hash or (limit is not None and checkpoint.total_bytes > limit):
-            reads = sum(-(-shard.size_bytes // CHUNK_BYTES) for shard in checkpoint.shards)
-            self.price = Price(reads + 2 * len(descriptors), checkpoint.total_bytes)
+            self.price = Price.of(checkpoint, len(descriptors))
             allowed = "" if limit is None or checkpoint.total_bytes <= limit else f", max_read_bytes allows {limit}"
             self.note = f"only a full hash can tell, which would read {checkpoint.total_bytes} bytes{allowed}"
             return

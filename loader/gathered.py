@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wcache.core.checkpoint.checkpoint import Checkpoint, OpenCheckpoint
+from wcache.core.checkpoint.read_ahead import requests
 from wcache.core.model.decide import Decision, Request
 from wcache.core.model.evidence import Fingerprint
 from wcache.core.wire.messages import AttachOffer
@@ -15,6 +16,12 @@ class Price(NamedTuple):
 
     operations: int
     read_bytes: int
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, files: int) -> Price:
+        """Of a checkpoint whose weights are `files` files, the index included."""
+        reads = sum(requests(shard.size_bytes, checkpoint.location.fs_kind) for shard in checkpoint.shards)
+        return cls(reads + 2 * files, checkpoint.total_bytes)
 
 
 class Gathered(NamedTuple):

@@ -19,6 +19,15 @@ Into = Callable[[int], memoryview]
 """The memory that file number n is read to: writable, of its size, at a page's address. It is released once it is filled and was seen."""
 
 
+def requests(size_bytes: int, fs_kind: str) -> int:
+    """How many reads a file of this size takes."""
+    return -(-size_bytes // _step_bytes(fs_kind))
+
+
+def _step_bytes(fs_kind: str) -> int:
+    return REMOTE_PIECE_BYTES if remote(fs_kind) else PIECE_BYTES
+
+
 class Piece(NamedTuple):
     """What file number `file` has from `offset_bytes`. `data` is valid until the next piece is asked for."""
 
@@ -46,11 +55,10 @@ class ReadAhead:
     ) -> None:
         """`into(n)` is called in order, when the first piece of file n is asked for; without it the bytes go to buffers of which there is
         one more than pieces on their way. `cached`: leave them in the page cache, because somebody will read them again soon."""
-        far = remote(fs_kind)
-        self._step = REMOTE_PIECE_BYTES if far else PIECE_BYTES
+        self._step = _step_bytes(fs_kind)
         self._sizes_bytes = sizes_bytes
         self._into = into
-        cached = cached or (into is None and not far)
+        cached = cached or (into is None and not remote(fs_kind))
         once = zip(files, sizes_bytes, strict=True)
         self._files = [OnceFile(file, file.reader, cached=cached or size_bytes <= self._step) for file, size_bytes in once]
         self._todo = ((file, at) for file, size_bytes in enumerate(sizes_bytes) for at in range(0, size_bytes, self._step))
