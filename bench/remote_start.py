@@ -1,6 +1,6 @@
-"""Starts of `vllm serve`, up to its `/health`, where the checkpoint lies on a remote file system: with vLLM's own loader, and with the
-tensors that wcache holds, below a granted store; and where it lies on the local disk. The ways take turns; each start is a new process, and
-asks the file system (`remote_mount.py`) for everything anew.
+"""Starts of `vllm serve`, up to its `/health`, where the checkpoint lies on a remote file system: with vLLM's own loader, with the tensors
+that wcache holds, below a granted store, by the plugin and by `wcache view`; and where it lies on the local disk. The ways take turns; each
+start is a new process, and asks the file system (`remote_mount.py`) for everything anew.
 
 The checkpoint is SmolLM2-135M in 66 shards. vLLM runs in the Python of the virtual environment that WCACHE_TEST_VLLM names (default
 .venv-vllm). The first start of all is not counted, since it fills vLLM's own caches. Takes a minute a start.
@@ -33,7 +33,7 @@ from rows import Row, columns, figure, ratio, table, timing
 BANDWIDTH_MB_S = 100.0
 WAIT_S = 900
 PROMPT = "The capital of France is"
-LOCAL, OWN, OURS = "vLLM's own loader, local disk", "vLLM's own loader, remote", "wcache, remote"
+LOCAL, OWN, OURS, VIEW = "own loader, local disk", "own loader, remote", "wcache plugin, remote", "wcache view, remote"
 
 
 def resharded(source: Path, target: Path, shards: int) -> Path:
@@ -59,13 +59,16 @@ def resharded(source: Path, target: Path, shards: int) -> Path:
 class Server:
     """One `vllm serve` from its process to its first answer, and its end."""
 
-    def __init__(self, python: str, environ: dict[str, str], model: Path, log: Path, *options: str) -> None:
+    def __init__(
+        self, python: str, environ: dict[str, str], model: str, log: Path, before: tuple[str, ...], options: tuple[str, ...]
+    ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self._url, self._log = f"http://127.0.0.1:{port}", log
         small = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4", "--served-model-name", "m")
-        command = [Path(python).with_name("vllm"), "serve", model, "--host", "127.0.0.1", "--port", str(port), *small, *options]
+        vllm = str(Path(python).with_name("vllm"))
+        command = [*before, vllm, "serve", model, "--host", "127.0.0.1", "--port", str(port), *small, *options]
         self._began_s = time.monotonic()
         with log.open("wb") as sink:
             self._process = subprocess.Popen(command, env=environ, stdout=sink, stderr=sink, start_new_session=True)
@@ -116,11 +119,14 @@ def measure(latency_ms: float, rounds: int) -> list[Row]:
             wcache(environ, "load", str(model))
             wcache(environ, "trust", "grant", "--store", str(model), "--reason", "the bench made it and writes it once")
             ours = ("--load-format", "wcache", "--model-loader-extra-config", json.dumps({"fallback": False}))
-            ways: dict[str, tuple[Path, tuple[str, ...]]] = {LOCAL: (local, ()), OWN: (model, ()), OURS: (model, ours)}
+            view = (sys.executable, "-m", "wcache.cli", "view", "--strict", str(model), "--")
+            ways: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+                LOCAL: (str(local), (), ()), OWN: (str(model), (), ()), OURS: (str(model), (), ours), VIEW: ("{view}", view, ()),
+            }  # fmt: skip
 
             def start(way: str) -> dict[str, Any]:
-                place, options = ways[way]
-                server = Server(python, environ, place, Path(scratch) / "log", *options)
+                place, before, options = ways[way]
+                server = Server(python, environ, place, Path(scratch) / "log", before, options)
                 try:
                     return server.result()
                 finally:
@@ -146,7 +152,7 @@ def _rows(mount: RemoteMount, ways: dict[str, Callable[[], dict[str, Any]]], lat
         raise RuntimeError(f"the answers differ, or a start did not map: {found}")
     seconds = {way: [result["health_s"] for result in results] for way, results in found.items()}
     rows = [timing(f"{latency_ms:g} ms, {way}: to /health", values, "s") for way, values in seconds.items()]
-    for way in (OWN, OURS):
+    for way in (OWN, OURS, VIEW):
         pairs = list(zip(seconds[way], seconds[LOCAL], strict=True))
         rows.append(ratio(f"{latency_ms:g} ms, {way} / {LOCAL}", pairs, LOCAL))
         for what, unit in (("operations", ""), ("round_trips", ""), ("read_bytes", "B")):
