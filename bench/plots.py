@@ -90,7 +90,7 @@ def _ratios(results: Results) -> Any:
         axis.plot(row["value"], place, "o", color=OURS, markersize=4)
     axis.axvline(1, color="black", linewidth=0.8)
     axis.set_xscale("log")
-    axis.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10, 20], minor=False)
+    axis.set_xticks([0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000], minor=False)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter("")
     axis.set_yticks(range(len(found)), [f"{name}: {row['what']}" for name, row in reversed(found)], fontsize=7)
