@@ -53,7 +53,7 @@ def prepare(command: Sequence[str], settings: Settings) -> Prepared:
     launch = os.environ.setdefault("WCACHE_LAUNCH", "l-" + secrets.token_hex(8))
     began_s = time.monotonic()
     ranks, unused = _load(arguments, settings)
-    mapped, published = _outcome(settings, launch)
+    mapped, published = outcome(settings, launch)
     return Prepared(
         launch=launch, ranks=ranks, published=published, mapped=mapped, seconds=time.monotonic() - began_s, unused=tuple(unused)
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _load(arguments: list[str], settings: Settings) -> tuple[int, list[str]]:
         executor.shutdown()
 
 
-def _outcome(settings: Settings, launch: str) -> tuple[int, tuple[str, ...]]:
+def outcome(settings: Settings, launch: str) -> tuple[int, tuple[str, ...]]:
     """How many ranks of the launch mapped what was there, and what they published; others may publish at the same time."""
     from wcache.ledger.audit import Audit
     from wcache.ledger.listing import Window

@@ -45,6 +45,7 @@ from wcache.core.model.vocabulary import Kind, Lineage, Mode, Outcome, Reason, T
 from wcache.loader import attachment_of
 from wcache.loader.attach import Attachment, attach
 from wcache.loader.publish import PublishedInfo, publish, publish_module
+from wcache.loader.vllm_preload import outcome
 
 CONFIG = normalise_config(DIALECT)
 
@@ -210,13 +211,9 @@ def test_lineage_is_proven_and_on_record_where_the_bytes_came_from_a_known_resid
     assert (completed.lineage, completed.source, completed.unproven_why) == (Lineage.PROVEN, source.decision.residency, "")
     assert completed.config == CONFIG and completed.processed_digest == info.processed_digest
     assert completed.weights_digest == info.weights_digest == host.daemon.load(base).residency.weights_digest
-    assert completed.by is not None and completed.by.name == "tiny"
+    assert completed.by is not None and (completed.by.name, completed.by_attach) == ("tiny", source.attach)
     cli = in_process(host.daemon.env)
-    rows = (
-        {row["residency"]: row for row in ok(cli("ls", "--json"))["rows"]}
-        if False
-        else {row["residency"]: row for row in ok(cli("ls", "--json"))}
-    )
+    rows = {row["residency"]: row for row in ok(cli("ls", "--json"))}
     row = rows[info.residency]
     assert (row["kind"], row["lineage"], row["config_digest"]) == ("processed", "proven", config_digest(CONFIG))
     assert row["processed_digest"] == info.processed_digest
@@ -275,6 +272,16 @@ def own(disk_path: Path) -> Iterator[Path]:
     file = place / "model.safetensors"
     wait_until(lambda: time.time() - max(file.stat().st_ctime, place.stat().st_ctime) > 2.1)
     yield place
+
+
+def test_what_a_launch_published_is_told_from_what_others_did_meanwhile(host: Any, base: Path) -> None:
+    """`wcache preload` is complete when its own ranks are."""
+    infos = {}
+    for launch in ("l-one", "l-other"):
+        source, model = raw_hit(host, base, launch=launch)
+        infos[launch] = publish_module(model, attachment=source, config={**CONFIG, "of": f'"{launch}"'})
+    assert outcome(host.settings, "l-one") == (0, (infos["l-one"].residency,))
+    assert outcome(host.settings, "l-neither") == (0, ())
 
 
 def test_lineage_is_proven_where_the_files_were_the_same_before_and_after_they_were_read(host: Any, own: Path) -> None:
