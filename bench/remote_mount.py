@@ -24,6 +24,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import stat
 import struct
@@ -263,6 +264,8 @@ def missing() -> str:
 
 
 def main(source: str, mountpoint: str) -> int:
+    for word in (signal.SIGINT, signal.SIGTERM):  # meant for the group: the end of stdin is what unmounts, after whoever reads there
+        signal.signal(word, signal.SIG_IGN)
     device = mounted(mountpoint)
     try:
         Remote(source, device).run(control=0)

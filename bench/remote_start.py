@@ -9,18 +9,14 @@ The checkpoint is SmolLM2-135M in 66 shards. vLLM runs in the Python of the virt
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from argparse import ArgumentParser
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +25,8 @@ from places import checkpoint, places, wcache
 from remote_fs import SHARDS, vllm_python
 from remote_mount import RemoteMount, missing
 from rows import Row, columns, figure, ratio, table, timing
+
+from wcache.drill.server import RunningServer
 
 BANDWIDTH_MB_S = 100.0
 WAIT_S = 900
@@ -56,49 +54,26 @@ def resharded(source: Path, target: Path, shards: int) -> Path:
     return target
 
 
-class Server:
-    """One `vllm serve` from its process to its first answer, and its end."""
-
-    def __init__(
-        self, python: str, environ: dict[str, str], model: str, log: Path, before: tuple[str, ...], options: tuple[str, ...]
-    ) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self._url, self._log = f"http://127.0.0.1:{port}", log
-        small = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4", "--served-model-name", "m")
-        vllm = str(Path(python).with_name("vllm"))
-        command = [*before, vllm, "serve", model, "--host", "127.0.0.1", "--port", str(port), *small, *options]
-        self._began_s = time.monotonic()
-        with log.open("wb") as sink:
-            self._process = subprocess.Popen(command, env=environ, stdout=sink, stderr=sink, start_new_session=True)
-
-    def result(self) -> dict[str, Any]:
-        """Seconds to `/health`, and a greedy answer. Raises RuntimeError for a start that failed."""
-        while not self._healthy():
-            if self._process.poll() is not None or time.monotonic() - self._began_s > WAIT_S:
-                raise RuntimeError(
-                    f"vllm serve is not ready after {time.monotonic() - self._began_s:.0f} s:\n{self._log.read_text()[-2000:]}"
-                )
-            time.sleep(0.2)
-        health_s = time.monotonic() - self._began_s
+def started(
+    python: str, environ: dict[str, str], model: str, log: Path, before: tuple[str, ...], options: tuple[str, ...]
+) -> dict[str, Any]:
+    """One `vllm serve` up to its first answer: seconds to `/health`, and a greedy answer. Raises RuntimeError for a start that failed."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    small = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4", "--served-model-name", "m")
+    vllm = str(Path(python).with_name("vllm"))
+    command = [*before, vllm, "serve", model, "--host", "127.0.0.1", "--port", str(port), *small, *options]
+    with RunningServer(command, environ, log) as server:
+        if not server.wait_healthy(url, WAIT_S):
+            raise RuntimeError("`vllm serve` did not get ready:\n" + "\n".join(server.last_words()))
+        health_s = server.elapsed_s
         body = json.dumps({"model": "m", "prompt": PROMPT, "max_tokens": 8, "temperature": 0}).encode()
-        request = urllib.request.Request(f"{self._url}/v1/completions", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
             text = json.load(answer)["choices"][0]["text"]
-        return {"health_s": health_s, "text": text, "mapped": "Mapped" in self._log.read_text()}
-
-    def _healthy(self) -> bool:
-        with suppress(OSError), urllib.request.urlopen(f"{self._url}/health", timeout=5) as answer:
-            return bool(answer.status == 200)
-        return False
-
-    def stop(self) -> None:
-        for word in (signal.SIGINT, signal.SIGKILL):
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, word)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(30)
+    return {"health_s": health_s, "text": text, "mapped": "Mapped" in log.read_text()}
 
 
 def measure(latency_ms: float, rounds: int) -> list[Row]:
@@ -126,11 +101,7 @@ def measure(latency_ms: float, rounds: int) -> list[Row]:
 
             def start(way: str) -> dict[str, Any]:
                 place, before, options = ways[way]
-                server = Server(python, environ, place, Path(scratch) / "log", before, options)
-                try:
-                    return server.result()
-                finally:
-                    server.stop()
+                return started(python, environ, place, Path(scratch) / "log", before, options)
 
             start(LOCAL)
             return _rows(mount, {way: partial(start, way) for way in ways}, latency_ms, rounds)

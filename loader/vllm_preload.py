@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from wcache.core.model.errors import NotFound, Unsupported, UsageError
-from wcache.core.model.events import LoadCompleted
+from wcache.core.model.errors import Unsupported, UsageError
+from wcache.core.model.events import AttachDecided, AttachRedecided, LoadCompleted
 from wcache.core.model.vocabulary import Kind, Outcome
 from wcache.core.settings import Settings
 
@@ -51,9 +51,10 @@ def prepare(command: Sequence[str], settings: Settings) -> Prepared:
     except ImportError as error:
         raise Unsupported(f"vllm cannot be imported ({error})", remedy="run this in the environment that vLLM is installed in") from error
     launch = os.environ.setdefault("WCACHE_LAUNCH", "l-" + secrets.token_hex(8))
+    before_seq = _last_seq(settings)
     began_s = time.monotonic()
     ranks, unused = _load(arguments, settings)
-    mapped, published = outcome(settings, launch)
+    mapped, published = outcome(settings, launch, before_seq)
     return Prepared(
         launch=launch, ranks=ranks, published=published, mapped=mapped, seconds=time.monotonic() - began_s, unused=tuple(unused)
     )  # fmt: skip
@@ -83,19 +84,30 @@ def _load(arguments: list[str], settings: Settings) -> tuple[int, list[str]]:
         executor.shutdown()
 
 
-def outcome(settings: Settings, launch: str) -> tuple[int, tuple[str, ...]]:
-    """How many ranks of the launch mapped what was there, and what they published; others may publish at the same time."""
+def _last_seq(settings: Settings) -> int:
     from wcache.ledger.audit import Audit
-    from wcache.ledger.listing import Window
-    from wcache.ledger.store import Ledger
 
     with Audit(settings.ledger) as audit:
-        try:
-            rows = audit.attaches(Window(launch=launch))
-        except NotFound:
-            return 0, ()  # not one rank came to ask
-    mapped = {row["rank"] for row in rows if row["kind"] == Kind.PROCESSED.value and row["decision"] == Outcome.HIT.value}
-    attaches = {row["attach"] for row in rows}
+        return int(audit.head()["events"])
+
+
+def outcome(settings: Settings, launch: str, after_seq: int) -> tuple[int, tuple[str, ...]]:
+    """How many ranks of the launch mapped what was there, and what they published, since `after_seq`: others may publish at the same
+    time, and a launch that was named by hand may have prepared before."""
+    from wcache.ledger.store import Ledger
+
+    attaches: set[str] = set()
+    mapped: dict[str, int] = {}
+    published = []
     with Ledger.open(settings.ledger, create=False, read_only=True) as ledger:
-        loads = [stored.event for stored in ledger.events(types=(LoadCompleted.type,))]
-    return len(mapped), tuple(event.residency for event in loads if isinstance(event, LoadCompleted) and event.by_attach in attaches)
+        for stored in ledger.events(after_seq, types=(AttachDecided.type, AttachRedecided.type, LoadCompleted.type)):
+            event = stored.event
+            if isinstance(event, AttachDecided) and event.launch == launch:
+                attaches.add(event.attach)
+                if (event.kind, event.outcome) == (Kind.PROCESSED, Outcome.HIT):
+                    mapped[event.attach] = event.ranks.rank
+            elif isinstance(event, AttachRedecided):
+                mapped.pop(event.attach, None)
+            elif isinstance(event, LoadCompleted) and event.by_attach in attaches:
+                published.append(event.residency)
+    return len(set(mapped.values())), tuple(published)

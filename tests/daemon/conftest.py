@@ -23,6 +23,16 @@ def daemon() -> Iterator[DaemonProcess]:
         process.cleanup()
 
 
+@pytest.fixture
+def watched() -> Iterator[DaemonProcess]:
+    """A daemon that answers /health and /metrics and expects nothing."""
+    process = DaemonProcess(environ={"WCACHE_HEALTH_PORT": "0"})
+    try:
+        yield process.start()
+    finally:
+        process.cleanup()
+
+
 @pytest.fixture(scope="session")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """As `disk_path`, for the whole session: fresh files make every first load wait for two seconds."""

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,16 +31,6 @@ from wcache.daemon.metrics import METRICS
 from wcache.ledger.audit import Audit
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def watched() -> Iterator[DaemonProcess]:
-    """A daemon that answers /health and /metrics and expects nothing."""
-    process = DaemonProcess(environ={"WCACHE_HEALTH_PORT": "0"})
-    try:
-        yield process.start()
-    finally:
-        process.cleanup()
 
 
 def release(daemon: DaemonProcess, residency: str) -> None:

@@ -54,15 +54,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "WAITS_S", (0.01, 0.02))
 
 
-@pytest.fixture
-def watched() -> Iterator[DaemonProcess]:
-    process = DaemonProcess(environ={"WCACHE_HEALTH_PORT": "0"})
-    try:
-        yield process.start()
-    finally:
-        process.cleanup()
-
-
 def reader_of(held: OpenCheckpoint) -> Reader:
     return next(iter(held.files.values())).reader
 

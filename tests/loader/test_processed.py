@@ -42,6 +42,7 @@ from wcache.core.model.events import (
     ReleaseCompleted,
 )
 from wcache.core.model.vocabulary import Kind, Lineage, Mode, Outcome, Reason, Tier
+from wcache.ledger.audit import Audit
 from wcache.loader import attachment_of
 from wcache.loader.attach import Attachment, attach
 from wcache.loader.publish import PublishedInfo, publish, publish_module
@@ -280,8 +281,13 @@ def test_what_a_launch_published_is_told_from_what_others_did_meanwhile(host: An
     for launch in ("l-one", "l-other"):
         source, model = raw_hit(host, base, launch=launch)
         infos[launch] = publish_module(model, attachment=source, config={**CONFIG, "of": f'"{launch}"'})
-    assert outcome(host.settings, "l-one") == (0, (infos["l-one"].residency,))
-    assert outcome(host.settings, "l-neither") == (0, ())
+    assert outcome(host.settings, "l-one", 0) == (0, (infos["l-one"].residency,))
+    assert outcome(host.settings, "l-on", 0) == outcome(host.settings, "l-neither", 0) == (0, ())
+    with Audit(host.settings.ledger) as audit:
+        before_seq = audit.head()["events"]
+    assert outcome(host.settings, "l-one", before_seq) == (0, ())  # what a launch of that name did earlier
+    again = ask(host, base, config={**CONFIG, "of": '"l-one"'}, launch="l-one")
+    assert again.hit and outcome(host.settings, "l-one", before_seq) == (1, ())
 
 
 def test_lineage_is_proven_where_the_files_were_the_same_before_and_after_they_were_read(host: Any, own: Path) -> None:
