@@ -28,6 +28,9 @@ START_VARIABLE = "WCACHE_VLLM_START"
 _reloads = itertools.count(1)
 """Of this process: every rank counts the same ones. Each is a launch of its own, or one that missed would look like a failed start."""
 
+_loaded: list[tuple[Any, str]] = []
+"""Of this process: the configuration and the launch of its model, drafts aside, for its reloads: before 0.29 vLLM tells those neither."""
+
 
 @functools.cache
 def register() -> None:
@@ -84,6 +87,8 @@ def loader_class() -> type:
                 log_as("vllm")
                 refuse(self._broken, lambda: _asked(vllm_config, model_config, self._asked_config, vllm.__version__))
             self._vllm_config = vllm_config
+            if model_config.runner_type != "draft":
+                _loaded[:] = [self._start()]
             with told():
                 if self._options.tensors == "raw" or model_config.runner_type == "draft":
                     return super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
@@ -107,12 +112,13 @@ def loader_class() -> type:
 
         def get_all_weights(self, model_config: Any, model: Any) -> Iterator[Any]:
             """Outside of a load this is a reload: vLLM asks a new loader for the tensors and for nothing else. It empties the model once it
-            has them, so what cannot be reloaded is refused before."""
+            has their iterator, so what cannot be reloaded is refused before, and the first tensor is taken to know it."""
             if self._weights is not None:
                 return super().get_all_weights(model_config, model)  # type: ignore[no-any-return, unused-ignore]
             with told("reload"):
                 refuse_reload(self._options)
-            return self._reloaded(model_config, model)
+            tensors = self._reloaded(model_config, model)
+            return itertools.chain(list(itertools.islice(tensors, 1)), tensors)
 
         def _reloaded(self, model_config: Any, model: Any) -> Iterator[Any]:
             with told("reload"), self._attaching(model, model_config, f"-u{next(_reloads)}"):
@@ -132,20 +138,25 @@ def loader_class() -> type:
             self._weights.read_from(model_name_or_path, found[1])
             return found
 
+        def _start(self) -> tuple[Any, str]:
+            from wcache.loader.vllm_place import launch_of
+
+            current = get_current_vllm_config()  # a draft's own configuration is a copy that says it is another instance
+            return self._vllm_config or current, launch_of(current)
+
         @contextmanager
         def _attaching(self, model: Any, model_config: Any, reload: str = "") -> Iterator[None]:
             from wcache.loader.engine_weights import Weights
             from wcache.loader.mapping import safetensors_dtype
-            from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
+            from wcache.loader.vllm_place import engine_of, ranks_of
 
-            vllm_config = self._vllm_config or get_current_vllm_config()
+            vllm_config, launch = self._start() if self._vllm_config or not _loaded else _loaded[0]
             self._weights = Weights(
                 self._options.settings,
                 dtype=safetensors_dtype(model_config.dtype),
                 engine=engine_of(model_config, vllm.__version__),
                 ranks=ranks_of(vllm_config),
-                # a draft's own configuration is a copy that says it is another instance
-                launch=launch_of(get_current_vllm_config()) + reload,
+                launch=launch + reload,
             )
             try:
                 with self._weights.settled(model):

@@ -1,7 +1,8 @@
 """What vLLM made of the weights, shared: mapped into a model that is built without memory, and published by the engine that had to make it.
 
-vLLM from 0.30 on knows tensors that are processed already; on a CPU it would pack linear layers into copies of its own nevertheless, so
-that is held off here on both sides, and both compute with the same plain kernel.
+vLLM from 0.30 on knows tensors that are processed already, and says which kinds of layer it takes so. An earlier one does not, and gets the
+kinds whose processing changes no weight. On a CPU every vLLM would pack linear layers into copies of its own, so that is held off here on
+both sides, and both compute with the same plain kernel.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -24,9 +25,10 @@ from wcache.loader.storages import BUFFER, PARAMETER
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
 
-FIRST_VERSION = "0.30"
-_ATTRIBUTE = ""
+UNCHANGED = frozenset({"UnquantizedLinearMethod", "UnquantizedEmbeddingMethod"})
+"""What leaves weights as they were read, on NVIDIA GPUs and, with `plain_layout`, on CPUs: read in vLLM 0.20, 0.26 and 0.29."""
 
+_ATTRIBUTE = ""
 
 _decided_early: list[Processed] = []
 """At most one: the model of this rank, decided when vLLM asked for its memory, until vLLM loads it."""
@@ -57,18 +59,10 @@ class Processed:
     """One model of one rank. Where `attached()` has none, the engine loads as ever and hands what it made to `publish()`."""
 
     def __init__(self, settings: Settings, vllm_config: Any, model_config: Any, prefix: str) -> None:
-        """Raises Unsupported for a vLLM that cannot take processed tensors, EvidenceUnavailable where there is no key."""
+        """Raises EvidenceUnavailable where there is no key."""
         import torch
         import vllm
 
-        try:
-            from vllm.model_executor.utils import weights_already_processed as weights_already_processed
-        except ImportError:
-            raise Unsupported(
-                f"vLLM {vllm.__version__} cannot take processed tensors",
-                where="tensors",
-                remedy=f"use tensors=raw, or vLLM {FIRST_VERSION} or later",
-            ) from None
         self._settings = msgspec.structs.replace(settings, policy=msgspec.structs.replace(settings.policy, on_miss="fallback"))
         self._vllm_config = vllm_config
         self._model_config = model_config
@@ -144,23 +138,24 @@ class Processed:
     def _build(self, attachment: Attachment) -> Any:
         import torch
         from vllm.model_executor.model_loader.utils import initialize_model, process_weights_after_loading
-        from vllm.model_executor.utils import weights_already_processed
         from vllm.utils.torch_utils import set_default_torch_dtype
 
         with set_default_torch_dtype(self._model_config.dtype):
             with torch.device("meta"):
                 model = initialize_model(vllm_config=self._vllm_config, model_config=self._model_config, prefix=self._prefix)
+            homes = _homes(model)
             attributes = _reconcile(model, attachment)
             attachment.into(model)
+            _follow(model, homes)
             for part, name in attributes:
                 part.__dict__[name] = part._buffers.pop(name)
             _materialise_empty(model, self.device)
-            with weights_already_processed(), plain_layout(self.device):
+            with _already_processed(), plain_layout(self.device):
                 process_weights_after_loading(model, self._model_config, self.device)
         left = [
             f"{path}.{name}"
             for path, part in model.named_modules()
-            for held in (part._parameters, part._buffers, part.__dict__)
+            for held in (part._parameters, part._buffers, part.__dict__, *_beside(part))
             for name, tensor in _tensors(held)
             if tensor.is_meta
         ]
@@ -169,6 +164,15 @@ class Processed:
                 f"the model needs tensors that were not published: {', '.join(left[:4])}", where=attachment.question.spelling
             )
         return model.eval()
+
+
+def _already_processed() -> AbstractContextManager[None]:
+    """Within it vLLM transforms no tensor that is there; an earlier one has only layers that would not anyway."""
+    try:
+        from vllm.model_executor.utils import weights_already_processed
+    except ImportError:
+        return nullcontext()
+    return weights_already_processed()  # type: ignore[no-any-return, unused-ignore]
 
 
 @contextmanager
@@ -261,21 +265,52 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str]]:
     return attributes
 
 
+def _homes(model: Any) -> dict[int, tuple[Any, Any, str]]:
+    """Of every parameter and buffer, by its identity: itself, which keeps that its own, its layer and its name."""
+    return {
+        id(tensor): (tensor, part, name)
+        for part in model.modules()
+        for held in (part._parameters, part._buffers)
+        for name, tensor in _tensors(held)
+    }
+
+
+def _follow(model: Any, homes: Mapping[int, tuple[Any, Any, str]]) -> None:
+    """Plain objects of a layer that hold a tensor of the model, as an attention backend holds the sinks, get the one that is there now."""
+    for part in model.modules():
+        for held in _beside(part):
+            for name, tensor in list(_tensors(held)):
+                if id(tensor) in homes:
+                    _, owner, own_name = homes[id(tensor)]
+                    held[name] = owner._parameters.get(own_name, owner._buffers.get(own_name, tensor))
+
+
+def _beside(part: Any) -> Iterator[dict[str, Any]]:
+    """The attributes of the plain objects that a layer has."""
+    import torch
+
+    for value in part.__dict__.values():
+        if not isinstance(value, (torch.nn.Module, torch.Tensor, type)) and isinstance(getattr(value, "__dict__", None), dict):
+            yield value.__dict__
+
+
 def _materialise_empty(model: Any, device: Any) -> None:
     """Attributes without a byte, which vLLM makes as placeholders, are nothing to publish."""
     import torch
 
     for part in model.modules():
-        for name, tensor in list(_tensors(part.__dict__)):
-            if tensor.is_meta and not tensor.numel():
-                part.__dict__[name] = torch.empty_like(tensor, device=device)
+        for held in (part.__dict__, *_beside(part)):
+            for name, tensor in list(_tensors(held)):
+                if tensor.is_meta and not tensor.numel():
+                    held[name] = torch.empty_like(tensor, device=device)
 
 
 def _require_shareable(model: Any) -> None:
     """Raises Unsupported naming a layer that vLLM cannot take processed."""
     for name, part in model.named_modules():
         method = getattr(part, "quant_method", None)
-        if method is not None and not getattr(method, "supports_pre_processed_weights", False):
+        takes = getattr(method, "supports_pre_processed_weights", type(method).__name__ in UNCHANGED)
+        if method is not None and not takes:
             raise Unsupported(f"vLLM cannot take processed tensors of {type(method).__name__}", where=name, remedy="use tensors=raw")
 
 

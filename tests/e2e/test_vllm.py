@@ -222,7 +222,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed), "external": True},
             {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
-            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "run": start_second, "reload": True},
+            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "write": True, "run": start_second, "reload": True},
             {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
             {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
             {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
@@ -230,7 +230,7 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "twin", "engine": _engine(checkpoints.twin)},
             {"name": "twin-strict", "engine": _engine(checkpoints.twin, extra=strict)},
             {"name": "wrong-key", "engine": _engine(llama, extra={"falback": False})},
-            {"name": "killed", "engine": _engine(llama, extra=strict), "kill": [daemon.vault_pid, daemon.pid]},
+            {"name": "killed", "engine": _engine(llama, extra=strict), "kill": [daemon.vault_pid, daemon.pid], "reload": True},
             {"name": "alone", "engine": _engine(llama)},
             {"name": "alone-strict", "engine": _engine(llama, extra=strict)},
         ]
@@ -305,6 +305,12 @@ def test_two_engines_have_one_residency_between_them(starts: Starts, checkpoints
     (whole_bytes,) = [event.bytes for event in starts.record.of(LoadCompleted) if event.residency == shared]
     assert 0.8 * whole_bytes < first_bytes + second_bytes < 1.05 * whole_bytes
     assert abs(first_bytes - second_bytes) < 0.2 * whole_bytes
+
+
+def test_what_an_engine_writes_into_mapped_weights_stays_with_it(starts: Starts) -> None:
+    """A5: the second engine maps the same memory while the first one has other weights in it."""
+    assert starts.results["tied"]["written"]["tokens"] != starts.results["tied"]["tokens"]
+    assert starts.results["second"]["tokens"] == starts.results["qwen3-disk"]["tokens"]
 
 
 def test_only_a_hit_is_reported_as_memory_outside_of_the_engine_and_is_decided_once(starts: Starts, checkpoints: Checkpoints) -> None:
@@ -394,8 +400,9 @@ def test_a_broken_installation_ends_the_start_in_one_line_and_is_on_record(start
 
 
 def test_an_engine_outlives_the_daemon_and_the_next_start_does_what_its_policy_says(starts: Starts, checkpoints: Checkpoints) -> None:
-    """Vault and server get SIGKILL while the engine is up."""
+    """Vault and server get SIGKILL while the engine is up, which then is told to load its weights anew, and keeps those that it has."""
     assert starts.results["killed"]["again"] == {name: starts.results["llama"][name] for name in ("tokens", "logprobs")}
+    assert starts.results["killed"]["refused"].startswith("StrictMiss: ")
     assert starts.results["alone"] == starts.results["llama-disk"]
     assert "daemon_refused" in starts.results["alone-strict"]["error"]
     fell_back, missed = starts.decided(checkpoints.llama)[-2:]

@@ -4,10 +4,11 @@
 
 PLAN is a JSON list of steps: {"name": …, "engine": {arguments of vllm.LLM}} and, where a step needs them, "lose" (the name of a worker
 process that looks for the daemon where there is none), "hide" (modules that cannot be imported meanwhile), "external" (ask how much memory
-the weights take outside of the process, where and as vLLM does on a GPU), "run" (a command to run while the engine is up), "reload" (load
-the weights anew and answer again) and "kill" (pids that get SIGKILL, then answer again).
-OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "external", "again", "run" and "refused" (why it
-could not be loaded anew), or {"error"}.
+the weights take outside of the process, where and as vLLM does on a GPU), "write" (change a parameter in place, answer with it, and change
+it back at the end), "run" (a command to run while the engine is up), "kill" (pids that get SIGKILL, then answer again) and "reload" (load
+the weights anew and answer again).
+OUTPUT is a JSON object: name -> {"tokens", "logprobs"} of a greedy answer, perhaps with "external", "written", "again", "run" and "refused"
+(why it could not be loaded anew), or {"error"}.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ def answer(engine: Any) -> dict[str, Any]:
     greedy = SamplingParams(max_tokens=8, temperature=0, logprobs=5, detokenize=False)
     (found,) = engine.generate([{"prompt_token_ids": PROMPT}], greedy, use_tqdm=False)[0].outputs
     return {"tokens": list(found.token_ids), "logprobs": {str(token): entry.logprob for token, entry in found.logprobs[0].items()}}
+
+
+def negate(model: Any) -> None:
+    """In place, and its own inverse."""
+    model.model.norm.weight.data.neg_()
 
 
 @contextmanager
@@ -72,19 +78,24 @@ def start(step: dict[str, Any]) -> dict[str, Any]:
         found = answer(engine)
         if external is not None:
             found["external"] = external
+        if step.get("write"):
+            engine.apply_model(negate)
+            found["written"] = answer(engine)
         if step.get("run"):
             done = subprocess.run(step["run"], capture_output=True, text=True, check=False)
             found["run"] = {"code": done.returncode, "output": done.stdout + done.stderr}
+        if step.get("write"):
+            engine.apply_model(negate)
+        if step.get("kill"):
+            for word in (signal.SIGSTOP, signal.SIGKILL):  # all at once: each of them would have the other replaced
+                for pid in step["kill"]:
+                    os.kill(pid, word)
+            found["again"] = answer(engine)
         if step.get("reload"):
             try:
                 engine.collective_rpc("reload_weights")
             except Exception as error:
                 found["refused"] = f"{type(error).__name__}: {error}"
-            found["again"] = answer(engine)
-        if step.get("kill"):
-            for word in (signal.SIGSTOP, signal.SIGKILL):  # all at once: each of them would have the other replaced
-                for pid in step["kill"]:
-                    os.kill(pid, word)
             found["again"] = answer(engine)
         engine.llm_engine.engine_core.shutdown()
     except Exception as error:

@@ -30,6 +30,7 @@ from wcache.loader.record import record_refusal
 from wcache.loader.vllm import refuse_reload, refuse_sleep
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
+from wcache.loader.vllm_processed import _beside, _follow, _homes, _require_shareable
 
 ENGINE = Engine(name="vllm", version="0.32.0")
 
@@ -257,6 +258,28 @@ def test_sleep_and_reload_are_refused_where_tensors_are_mapped_and_never_half_do
     refuse_reload(parse_options({}))
     with pytest.raises(Unsupported, match="reload_weights"):
         refuse_reload(parse_options({"tensors": "processed"}))
+
+
+def test_what_holds_a_tensor_beside_its_layer_gets_the_one_that_replaced_it() -> None:
+    """An attention backend, which is no module, keeps the sinks of its layer. What nobody replaced is still found."""
+    layer = torch.nn.Linear(2, 2, device="meta")
+    layer.impl = SimpleNamespace(sinks=layer.bias, slopes=torch.empty(3, device="meta"), scale=1.0)
+    model = torch.nn.Sequential(layer)
+    homes = _homes(model)
+    layer.bias = torch.nn.Parameter(torch.ones(2))
+    _follow(model, homes)
+    assert layer.impl.sinks is layer.bias
+    assert [name for held in _beside(layer) for name, tensor in held.items() if getattr(tensor, "is_meta", False)] == ["slopes"]
+
+
+def test_layers_of_a_vllm_that_does_not_say_which_it_takes_are_those_that_change_no_weight() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[0].quant_method = type("UnquantizedLinearMethod", (), {})()
+    _require_shareable(model)
+    for method in (type("Fp8LinearMethod", (), {}), type("UnquantizedLinearMethod", (), {"supports_pre_processed_weights": False})):
+        model[1].quant_method = method()
+        with pytest.raises(Unsupported, match=f"^1: vLLM cannot take processed tensors of {method.__name__}"):
+            _require_shareable(model)
 
 
 # --- the key of processed tensors -------------------------------------------------------------------------------------------
