@@ -52,15 +52,17 @@ _FIELDS: dict[str, frozenset[str]] = {
 """Names, requests, sizes of caches, warm-ups, addresses."""
 
 _REPLICA_FIELDS = frozenset({"data_parallel_index", "data_parallel_rank", "data_parallel_size", "data_parallel_size_local"})
-"""Replicas of a dense model hold the same weights; where experts are spread over them, these count."""
+"""Replicas of a dense model hold the same weights. Experts are spread over the replicas, whether whole ones (expert parallel) or a part
+of each, so that these count for every model that has some."""
 
 _VARIABLES = (
     "VLLM_CACHE_ROOT", "VLLM_CONFIGURE_LOGGING", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "VLLM_DIST_IDENT",
     "VLLM_DO_NOT_TRACK", "VLLM_DP_", "VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_HOST_IP", "VLLM_LOGGING_", "VLLM_NO_USAGE_STATS",
-    "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME", "VLLM_PLUGINS", "VLLM_PORT", "VLLM_RPC_", "VLLM_SERVER_DEV_MODE",
-    "VLLM_WORKER_MULTIPROC_METHOD",
+    "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME", "VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "VLLM_PLUGINS", "VLLM_PORT", "VLLM_RPC_",
+    "VLLM_SERVER_DEV_MODE", "VLLM_USE_BREAKABLE_CUDAGRAPH", "VLLM_WORKER_MULTIPROC_METHOD",
 )  # fmt: skip
-"""Beginnings of environment variables that are about processes, logs and caches. Every other VLLM_ variable may choose a kernel."""
+"""Beginnings of environment variables that are about processes, logs, caches and graphs, some of them set by vLLM itself. Every other
+VLLM_ variable may choose a kernel."""
 
 
 def key_of(vllm_config: Any, model_config: Any, hardware: str, versions: Mapping[str, str]) -> dict[str, str]:
@@ -73,7 +75,7 @@ def key_of(vllm_config: Any, model_config: Any, hardware: str, versions: Mapping
     for variable in sorted(os.environ):
         if variable.startswith("VLLM_") and not variable.startswith(_VARIABLES):
             fields[f"environment.{variable}"] = os.environ[variable]
-    spread = vllm_config.parallel_config.enable_expert_parallel
+    spread = spreads_experts(vllm_config, model_config)
     for part in dataclasses.fields(vllm_config):
         if part.name in _PARTS:
             continue
@@ -88,6 +90,11 @@ def key_of(vllm_config: Any, model_config: Any, hardware: str, versions: Mapping
             if field.name not in ignored and not field.name.startswith("_"):
                 fields[f"{part.name}.{field.name}"] = _plain(getattr(value, field.name))
     return normalise_config(fields)
+
+
+def spreads_experts(vllm_config: Any, model_config: Any) -> bool:
+    """Whether data-parallel replicas have different weights."""
+    return bool(vllm_config.parallel_config.enable_expert_parallel or model_config.is_moe)
 
 
 def _plain(value: Any) -> Any:

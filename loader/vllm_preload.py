@@ -14,6 +14,7 @@ from wcache.core.model.errors import Unsupported, UsageError
 from wcache.core.model.events import AttachDecided, AttachRedecided, LoadCompleted
 from wcache.core.model.vocabulary import Kind, Outcome
 from wcache.core.settings import Settings
+from wcache.loader.vllm_key import spreads_experts
 
 _OURS = ("--load-format", "--model-loader-extra-config")
 
@@ -73,15 +74,26 @@ def _load(arguments: list[str], settings: Settings) -> tuple[int, list[str]]:
     known.load_format = "wcache"
     known.model_loader_extra_config = {"tensors": "processed", "fallback": True, **places}
     config: Any = EngineArgs.from_cli_args(known).create_engine_config()
-    if config.parallel_config.data_parallel_size > 1 and config.parallel_config.enable_expert_parallel:
-        raise Unsupported(
-            "experts that are spread over replicas are not prepared", remedy="the first start of the server itself publishes them"
-        )
+    if config.parallel_config.data_parallel_size > 1:
+        if spreads_experts(config, config.model_config):
+            raise Unsupported(
+                "experts that are spread over replicas are not prepared", remedy="the first start of the server itself publishes them"
+            )
+        _be_the_only_replica(config.parallel_config)
     executor = Executor.get_class(config)(config)
     try:
         return int(config.parallel_config.world_size), unused
     finally:
         executor.shutdown()
+
+
+def _be_the_only_replica(parallel: Any) -> None:
+    """As vLLM itself tells each replica of a dense model; else the ranks would wait for those of the other replicas."""
+    if hasattr(parallel, "reconfigure_for_independent_dp_rank"):
+        parallel.reconfigure_for_independent_dp_rank()
+        return
+    parallel.data_parallel_size = parallel.data_parallel_size_local = 1
+    parallel.data_parallel_rank = 0
 
 
 def _last_seq(settings: Settings) -> int:

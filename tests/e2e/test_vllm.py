@@ -509,6 +509,9 @@ def _free_port() -> int:
         return port
 
 
+SERVED = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
+
+
 class Server:
     """`vllm serve`, ready to answer."""
 
@@ -516,7 +519,7 @@ class Server:
         _patiently()
         self.url = f"http://127.0.0.1:{(port := _free_port())}"
         self.log = log
-        options = ("--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
+        options = ("--host", "127.0.0.1", "--port", str(port), *SERVED)
         with log.open("wb") as sink:
             self.process = subprocess.Popen(
                 [VLLM / "bin" / "vllm", "serve", checkpoint, *options, *arguments], env=_environ(daemon), stdout=sink, stderr=sink,
@@ -551,13 +554,19 @@ class Server:
 
 
 def test_both_replicas_of_a_served_model_hit_and_answer_on_when_the_daemon_is_gone(smollm2: Path, tmp_path: Path) -> None:
-    """I11: data-parallel size 2 of a dense model, against weights that were loaded once."""
+    """I11: data-parallel size 2 of a dense model, against weights that were prepared once. Each replica is a process of its own, which
+    vLLM starts with a word in its environment that the preparing one does not have."""
     daemon = DaemonProcess(tmp_path / "state")
     try:
         daemon.start()
         daemon.load(smollm2)
-        strict = json.dumps({"fallback": False, "socket_dir": str(daemon.settings.runtime_dir)})
+        strict = json.dumps({"fallback": False, "tensors": "processed", "socket_dir": str(daemon.settings.runtime_dir)})
         options = ("--load-format", "wcache", "--model-loader-extra-config", strict, "--data-parallel-size", "2")
+        command = [VLLM / "bin" / "wcache", "preload", "--json", "--", "vllm", "serve", smollm2, *SERVED, "--data-parallel-size", "2"]
+        _patiently()
+        done = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        (published,) = json.loads(done.stdout)["published"]
         server = Server(daemon, smollm2, tmp_path / "log", *options)
         try:
             before = [server.complete("The capital of France is") for _ in range(2)]
@@ -567,9 +576,10 @@ def test_both_replicas_of_a_served_model_hit_and_answer_on_when_the_daemon_is_go
             server.stop()
         assert before == after and " Paris" in before[0]["text"]
         said = [line for line in (tmp_path / "log").read_text().splitlines() if re.search("Mapped|weight cache|falling back", line)]
-        assert sorted(re.findall(r"Mapped 272 tensors from the weight cache daemon \(copy mode\) rank=(\d)", "\n".join(said))) == ["0", "1"]
-        decided = Record(daemon.settings).of(AttachDecided)
-        assert [(event.outcome, event.ranks.tp) for event in decided] == [(Outcome.HIT, 1)] * 2
+        mapped = re.findall(r"Mapped \d+ tensors from the weight cache daemon \(zero_copy mode\) rank=(\d)", "\n".join(said))
+        assert sorted(mapped) == ["0", "1"], said
+        decided = Record(daemon.settings).of(AttachDecided)[-2:]
+        assert [(event.outcome, event.residency, event.ranks.tp) for event in decided] == [(Outcome.HIT, published, 1)] * 2
         assert len({event.launch for event in decided}) == 1
         assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", decided[0].launch)
     finally:

@@ -291,6 +291,11 @@ class Model:
     hf_config: Any = None
     max_model_len: int = 128
     added_by_a_later_vllm: Any = None
+    experts: int = 0
+
+    @property
+    def is_moe(self) -> bool:
+        return self.experts > 0
 
 
 @dataclasses.dataclass
@@ -352,14 +357,17 @@ def test_everything_else_is_and_the_field_that_differs_is_named(other: Any, fiel
 
 
 def test_replicas_over_which_experts_are_spread_have_keys_of_their_own() -> None:
-    """I11"""
-    one, two = (key(parallel=Parallel(enable_expert_parallel=True, data_parallel_size=size)) for size in (1, 2))
-    assert config_difference(one, two) == ("parallel_config.data_parallel_size",)
+    """I11: whole experts, or, where nobody asked for that, a part of each."""
+    experts = Model(hf_config=Configured(hidden_size=64), experts=4)
+    for model, parallel in ((None, {"enable_expert_parallel": True}), (experts, {})):
+        one, two = (key(model, Parallel(data_parallel_size=size, **parallel)) for size in (1, 2))
+        assert config_difference(one, two) == ("parallel_config.data_parallel_size",)
 
 
 def test_a_variable_that_may_choose_a_kernel_is_in_the_key_and_one_about_logs_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key()
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "DEBUG")
+    monkeypatch.setenv("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1")  # in the processes of a server, and not in one that only prepares
     assert key() == before
     monkeypatch.setenv("VLLM_SOME_KERNEL", "1")
     assert config_difference(key(), before) == ("environment.VLLM_SOME_KERNEL",)
