@@ -133,7 +133,9 @@ class Starts:
             done = subprocess.run(
                 command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, text=True, timeout=WAIT_S, check=False
             )
-        said = log.read_text() + done.stdout
+        with log.open("a") as file:
+            file.write(done.stdout)  # vLLM's own lines
+        said = log.read_text()
         if done.returncode:
             raise RuntimeError(f"a start of {way} ended with {done.returncode}:\n{said[-3000:]}")
         (answer,) = [line for line in done.stdout.splitlines() if line.startswith('{"ready_s"')]  # engines may say more behind it

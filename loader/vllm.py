@@ -58,6 +58,7 @@ def loader_class() -> type:
             self._options: Any = None
             self._weights: Any = None  # of the load that is under way
             self._settled: Any = None  # of the one before
+            self._set_by_loading: list[str] = []
             self._broken: Exception | None = None
             try:
                 options = importlib.import_module("wcache.loader.engine_options")
@@ -97,18 +98,22 @@ def loader_class() -> type:
         def _load_processed(self, vllm_config: Any, model_config: Any, prefix: str) -> Any:
             from wcache.loader.vllm_processed import plain_layout, processed_of
 
-            refuse_sleep(model_config)
+            refuse_writers(vllm_config, model_config)
             processed = processed_of(self._options.settings, vllm_config, model_config, prefix)
             model = processed.attached()
             if model is None:
                 with plain_layout(processed.device):
                     model = super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
-                processed.publish(model, self._settled.source, self._settled.read_bytes)
+                processed.publish(model, self._settled.source, self._settled.read_bytes, self._set_by_loading)
             return model
 
         def load_weights(self, model: Any, model_config: Any) -> None:
+            from wcache.loader.vllm_processed import plain_values, set_since
+
+            before = plain_values(model)
             with self._attaching(model, model_config):
                 super().load_weights(model, model_config)
+            self._set_by_loading = set_since(before, model)
 
         def get_all_weights(self, model_config: Any, model: Any) -> Iterator[Any]:
             """Outside of a load this is a reload: vLLM asks a new loader for the tensors and for nothing else. It empties the model once it
@@ -167,16 +172,24 @@ def loader_class() -> type:
     return WcacheModelLoader
 
 
-def refuse_sleep(model_config: Any) -> None:
-    """Of an engine that maps processed tensors. Raises Unsupported."""
+def refuse_writers(vllm_config: Any, model_config: Any) -> None:
+    """Of an engine that maps processed tensors: whatever of vLLM writes into weights while it serves. Raises Unsupported."""
     from wcache.core.model.errors import Unsupported
 
-    if model_config.enable_sleep_mode:
-        raise Unsupported("sleep mode gives up memory that is vLLM's own, and mapped tensors are not", remedy="use tensors=raw")
+    parallel = vllm_config.parallel_config
+    writers = {
+        "sleep mode gives up memory that is vLLM's own": model_config.enable_sleep_mode,
+        "balancing experts (enable_eplb) moves weights": parallel.enable_eplb,
+        "elastic expert parallelism moves weights": getattr(parallel, "enable_elastic_ep", False),
+        "weight transfer writes weights": vllm_config.weight_transfer_config is not None,
+    }
+    for what, asked in writers.items():
+        if asked:
+            raise Unsupported(f"{what}, and mapped tensors are shared and read-only", remedy="use tensors=raw")
 
 
 def refuse_reload(options: Any) -> None:
-    """As `refuse_sleep`, of vLLM's reload_weights."""
+    """As `refuse_writers`, of vLLM's reload_weights."""
     from wcache.core.model.errors import Unsupported
 
     if options.tensors != "raw":

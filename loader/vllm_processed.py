@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -117,15 +117,16 @@ class Processed:
                 del layers[name]
             return None
 
-    def publish(self, model: Any, raw: Attachment | None, read_bytes: int) -> None:
-        """After the engine loaded by itself, by the raw hit or from disk. What cannot be published is said and changes nothing."""
+    def publish(self, model: Any, raw: Attachment | None, read_bytes: int, set_by_loading: Sequence[str]) -> None:
+        """After the engine loaded by itself, by the raw hit or from disk. `set_by_loading`: what that set of the model beside tensors. What
+        cannot be published is said and changes nothing."""
         source = self._attachment
         if source is not None:
             source.fell_back(read_bytes, time.monotonic() - self._began_s)
         if raw is not None and raw.hit:
             source = raw
         try:
-            _require_shareable(model)
+            _require_shareable(model, set_by_loading)
             tensors, roles = _of_model(model, self.device)
             info = publish(tensors, attachment=source, config=self._key, roles=roles, engine=self._engine, ranks=self._ranks)
         except WcacheError as error:
@@ -305,8 +306,25 @@ def _materialise_empty(model: Any, device: Any) -> None:
                     held[name] = torch.empty_like(tensor, device=device)
 
 
-def _require_shareable(model: Any) -> None:
-    """Raises Unsupported naming a layer that vLLM cannot take processed."""
+def plain_values(model: Any) -> dict[str, bool | int | float | str | None]:
+    """The attributes of the model's layers that are no objects, by their full names."""
+    return {
+        f"{path}.{name}" if path else name: value
+        for path, part in model.named_modules()
+        for name, value in part.__dict__.items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
+
+
+def set_since(before: Mapping[str, object], model: Any) -> list[str]:
+    """The names of what `plain_values` finds now and did not find, or found otherwise, before."""
+    return [name for name, value in plain_values(model).items() if name not in before or before[name] != value]
+
+
+def _require_shareable(model: Any, set_by_loading: Sequence[str] = ()) -> None:
+    """Raises Unsupported naming a layer that vLLM cannot take processed, or an attribute that a model without loading would not have."""
+    for name in set_by_loading:
+        raise Unsupported("loading sets it, and only tensors are shared", where=name, remedy="use tensors=raw")
     for name, part in model.named_modules():
         method = getattr(part, "quant_method", None)
         takes = getattr(method, "supports_pre_processed_weights", type(method).__name__ in UNCHANGED)

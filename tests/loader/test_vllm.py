@@ -27,10 +27,10 @@ from wcache.loader.engine_options import parse_options
 from wcache.loader.engine_weights import Weights
 from wcache.loader.question import make_question
 from wcache.loader.record import record_refusal
-from wcache.loader.vllm import refuse_reload, refuse_sleep
+from wcache.loader.vllm import refuse_reload, refuse_writers
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
-from wcache.loader.vllm_processed import _beside, _follow, _homes, _require_shareable
+from wcache.loader.vllm_processed import _beside, _follow, _homes, _require_shareable, plain_values, set_since
 
 ENGINE = Engine(name="vllm", version="0.32.0")
 
@@ -252,9 +252,21 @@ def test_an_environment_in_which_wcache_is_broken_is_on_record(settings: Setting
 
 
 def test_sleep_and_reload_are_refused_where_tensors_are_mapped_and_never_half_done() -> None:
-    refuse_sleep(SimpleNamespace(enable_sleep_mode=False))
+    def start(sleep: bool = False, transfer: Any = None, **parallel: bool) -> None:
+        parallel_config = SimpleNamespace(**{"enable_eplb": False, **parallel})
+        refuse_writers(
+            SimpleNamespace(parallel_config=parallel_config, weight_transfer_config=transfer), SimpleNamespace(enable_sleep_mode=sleep)
+        )
+
+    start()
     with pytest.raises(Unsupported, match="sleep mode"):
-        refuse_sleep(SimpleNamespace(enable_sleep_mode=True))
+        start(sleep=True)
+    with pytest.raises(Unsupported, match="balancing experts"):
+        start(enable_eplb=True)
+    with pytest.raises(Unsupported, match="elastic"):
+        start(enable_elastic_ep=True)
+    with pytest.raises(Unsupported, match="weight transfer"):
+        start(transfer=object())
     refuse_reload(parse_options({}))
     with pytest.raises(Unsupported, match="reload_weights"):
         refuse_reload(parse_options({"tensors": "processed"}))
@@ -280,6 +292,17 @@ def test_layers_of_a_vllm_that_does_not_say_which_it_takes_are_those_that_change
         model[1].quant_method = method()
         with pytest.raises(Unsupported, match=f"^1: vLLM cannot take processed tensors of {method.__name__}"):
             _require_shareable(model)
+
+
+def test_what_loading_sets_beside_tensors_is_found_and_keeps_a_model_from_being_published() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    before = plain_values(model)
+    model[0].has_own_head = True
+    model[0].weight.data.zero_()
+    found = set_since(before, model)
+    assert found == ["0.has_own_head"]
+    with pytest.raises(Unsupported, match=r"^0\.has_own_head: loading sets it"):
+        _require_shareable(model, found)
 
 
 # --- the key of processed tensors -------------------------------------------------------------------------------------------
