@@ -58,6 +58,7 @@ def loader_class() -> type:
             self._options: Any = None
             self._weights: Any = None  # of the load that is under way
             self._settled: Any = None  # of the one before
+            self._form: list[str] = []  # of the model, before it was loaded
             self._set_by_loading: list[str] = []
             self._broken: Exception | None = None
             try:
@@ -104,13 +105,13 @@ def loader_class() -> type:
             if model is None:
                 with plain_layout(processed.device):
                     model = super().load_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
-                processed.publish(model, self._settled.source, self._settled.read_bytes, self._set_by_loading)
+                processed.publish(model, self._settled.source, self._settled.read_bytes, self._form, self._set_by_loading)
             return model
 
         def load_weights(self, model: Any, model_config: Any) -> None:
-            from wcache.loader.vllm_processed import plain_values, set_since
+            from wcache.loader.vllm_form import form_of, plain_values, set_since
 
-            before = plain_values(model)
+            self._form, before = form_of(model), plain_values(model)
             with self._attaching(model, model_config):
                 super().load_weights(model, model_config)
             self._set_by_loading = set_since(before, model)

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from blake3 import blake3
+
 from wcache.core.model.config import normalise_config
 
-LAYOUT = 1
+LAYOUT = 2
 """Of the tensors beside what vLLM decides by itself: raised when this package changes it."""
 
 _PARTS = frozenset({
@@ -56,10 +58,10 @@ _REPLICA_FIELDS = frozenset({"data_parallel_index", "data_parallel_rank", "data_
 of each, so that these count for every model that has some."""
 
 _VARIABLES = (
-    "VLLM_CACHE_ROOT", "VLLM_CONFIGURE_LOGGING", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "VLLM_DIST_IDENT",
+    "VLLM_API_KEY", "VLLM_CACHE_ROOT", "VLLM_CONFIGURE_LOGGING", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "VLLM_DIST_IDENT",
     "VLLM_DO_NOT_TRACK", "VLLM_DP_", "VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_HOST_IP", "VLLM_LOGGING_", "VLLM_NO_USAGE_STATS",
     "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME", "VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "VLLM_PLUGINS", "VLLM_PORT", "VLLM_RPC_",
-    "VLLM_SERVER_DEV_MODE", "VLLM_USE_BREAKABLE_CUDAGRAPH", "VLLM_WORKER_MULTIPROC_METHOD",
+    "VLLM_SERVER_DEV_MODE", "VLLM_SERVICE_", "VLLM_USE_BREAKABLE_CUDAGRAPH", "VLLM_WORKER_MULTIPROC_METHOD",
 )  # fmt: skip
 """Beginnings of environment variables that are about processes, logs, caches and graphs, some of them set by vLLM itself. Every other
 VLLM_ variable may choose a kernel."""
@@ -74,7 +76,7 @@ def key_of(vllm_config: Any, model_config: Any, hardware: str, versions: Mapping
     fields.update({f"version.{name}": str(version) for name, version in versions.items()})
     for variable in sorted(os.environ):
         if variable.startswith("VLLM_") and not variable.startswith(_VARIABLES):
-            fields[f"environment.{variable}"] = os.environ[variable]
+            fields[f"environment.{variable}"] = blake3(os.environ[variable].encode()).hexdigest()  # some are secrets
     spread = spreads_experts(vllm_config, model_config)
     for part in dataclasses.fields(vllm_config):
         if part.name in _PARTS:

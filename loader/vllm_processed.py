@@ -7,10 +7,11 @@ both sides, and both compute with the same plain kernel.
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from wcache.loader import log
 from wcache.loader.attach import Attachment, attach
 from wcache.loader.publish import publish
 from wcache.loader.storages import BUFFER, PARAMETER
+from wcache.loader.vllm_form import FORM, as_tensor, beside, contained, difference, form_of, from_tensor, tensors_of
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
 
@@ -70,7 +72,7 @@ class Processed:
         self._engine = engine_of(model_config, vllm.__version__)
         self._ranks = ranks_of(vllm_config)
         self.device = torch.device(vllm_config.load_config.device or vllm_config.device_config.device)
-        versions = {"vllm": vllm.__version__, "torch": torch.__version__}
+        versions = {"vllm": vllm.__version__, "torch": torch.__version__, **installed_kernels()}
         self._key = key_of(vllm_config, model_config, hardware(self.device), versions)
         self._attachment: Attachment | None = None
         self._began_s = time.monotonic()
@@ -106,20 +108,24 @@ class Processed:
         return self._attachment
 
     def _built(self, attachment: Attachment) -> Any | None:
-        layers = self._vllm_config.compilation_config.static_forward_context
-        before = set(layers)
+        compilation = self._vllm_config.compilation_config
+        layers, experts = compilation.static_forward_context, getattr(compilation, "static_all_moe_layers", [])
+        before, experts_before = set(layers), len(experts)
         try:
-            return self._build(attachment)
+            with _rotary_tables_of_its_own():
+                return self._build(attachment)
         except Exception as error:  # vLLM's own code runs in there; it can still load as ever
             if attachment.hit:
-                attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))
+                with log.falling_back_to("raw tensors"):
+                    attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))
             for name in set(layers) - before:
                 del layers[name]
+            del experts[experts_before:]
             return None
 
-    def publish(self, model: Any, raw: Attachment | None, read_bytes: int, set_by_loading: Sequence[str]) -> None:
-        """After the engine loaded by itself, by the raw hit or from disk. `set_by_loading`: what that set of the model beside tensors. What
-        cannot be published is said and changes nothing."""
+    def publish(self, model: Any, raw: Attachment | None, read_bytes: int, form: list[str], set_by_loading: Sequence[str]) -> None:
+        """After the engine loaded by itself, by the raw hit or from disk. `form`: of the model before that; `set_by_loading`: what loading
+        set of it beside tensors. What cannot be published is said and changes nothing."""
         source = self._attachment
         if source is not None:
             source.fell_back(read_bytes, time.monotonic() - self._began_s)
@@ -128,6 +134,7 @@ class Processed:
         try:
             _require_shareable(model, set_by_loading)
             tensors, roles = _of_model(model, self.device)
+            tensors[FORM], roles[FORM] = as_tensor(form, self.device), _ATTRIBUTE
             info = publish(tensors, attachment=source, config=self._key, roles=roles, engine=self._engine, ranks=self._ranks)
         except WcacheError as error:
             log.logger.warning("Nothing was published for the next start: %s", error.diagnostics())
@@ -144,20 +151,25 @@ class Processed:
         with set_default_torch_dtype(self._model_config.dtype):
             with torch.device("meta"):
                 model = initialize_model(vllm_config=self._vllm_config, model_config=self._model_config, prefix=self._prefix)
+            published = attachment.memory().tensors().get(FORM)
+            if problem := difference([] if published is None else from_tensor(published), form_of(model)):
+                raise MappingFailed(f"vLLM builds another model here: {problem}", where=attachment.question.spelling)
             homes = _homes(model)
             attributes = _reconcile(model, attachment)
             attachment.into(model)
             _follow(model, homes)
-            for part, name in attributes:
-                part.__dict__[name] = part._buffers.pop(name)
+            for part, name, own in attributes:
+                filled = part._buffers.pop(name)
+                part.__dict__[name] = filled if own is None else own
+            del model.__dict__[FORM]
             _materialise_empty(model, self.device)
             with _already_processed(), plain_layout(self.device):
                 process_weights_after_loading(model, self._model_config, self.device)
         left = [
             f"{path}.{name}"
             for path, part in model.named_modules()
-            for held in (part._parameters, part._buffers, part.__dict__, *_beside(part))
-            for name, tensor in _tensors(held)
+            for held in (part._parameters, part._buffers, part.__dict__, *beside(part))
+            for name, tensor in tensors_of(held)
             if tensor.is_meta
         ]
         if left:
@@ -174,6 +186,24 @@ def _already_processed() -> AbstractContextManager[None]:
     except ImportError:
         return nullcontext()
     return weights_already_processed()  # type: ignore[no-any-return, unused-ignore]
+
+
+@contextmanager
+def _rotary_tables_of_its_own() -> Iterator[None]:
+    """vLLM keeps the tables of rotary embeddings for all models of a process. A model without memory must neither take those of another
+    nor, when nothing came of it, leave its own to the next."""
+    from vllm.model_executor.layers import rotary_embedding
+
+    kept = getattr(rotary_embedding, "_ROPE_DICT", {})
+    before = dict(kept)
+    kept.clear()
+    try:
+        yield
+    except BaseException:
+        kept.clear()
+        raise
+    finally:
+        kept.update(before)
 
 
 @contextmanager
@@ -206,6 +236,15 @@ def hardware(device: Any) -> str:
     return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
+def installed_kernels() -> dict[str, str]:
+    """Versions of what vLLM takes kernels from where it is installed, and with them layouts."""
+    found = {}
+    for name in ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache", "deep-gemm", "triton", "triton-kernels"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
 def device_name(device: Any) -> str:
     """As residencies are named: `cpu`, or the UUID of a GPU."""
     if device.type != "cuda":
@@ -219,21 +258,25 @@ def device_name(device: Any) -> str:
 
 
 def _of_model(model: Any, device: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Every tensor of the model on its device, by name, and its role: none for what is only an attribute of a layer."""
+    """Every tensor of the model on its device, by name, and its role: none for what is only an attribute of a layer. Raises Unsupported for
+    a parameter or buffer that is elsewhere."""
     found = {}
     roles = {}
     for path, part in model.named_modules(remove_duplicate=False):
         for held, role in ((part._parameters, PARAMETER), (part._buffers, BUFFER), (part.__dict__, _ATTRIBUTE)):
-            for name, tensor in _tensors(held):
+            for name, tensor in tensors_of(held):
+                full_name = f"{path}.{name}" if path else name
                 if tensor.device.type == device.type and (role or tensor.numel()):
-                    full_name = f"{path}.{name}" if path else name
                     found[full_name], roles[full_name] = tensor, role
+                elif role and tensor.numel():
+                    raise Unsupported(f"it is on {tensor.device}, and not on {device}", where=full_name, remedy="use tensors=raw")
     return found, roles
 
 
-def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str]]:
+def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]:
     """Give the empty model the parameters and buffers that processing left in the one that was published, and no others. The attributes
-    among them, by layer and name, are buffers until they are filled."""
+    among them, by layer and name, are buffers until they are filled; what the model itself has there with memory (its scratch) comes along,
+    or None."""
     import torch
 
     parts = dict(model.named_modules(remove_duplicate=False))
@@ -242,7 +285,7 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str]]:
     attributes = []
     for path, part in parts.items():
         for held in (part._parameters, part._buffers):
-            for name, _ in list(_tensors(held)):
+            for name, _ in list(tensors_of(held)):
                 if (f"{path}.{name}" if path else name) not in found:
                     del held[name]
     for place in memory.table.tensors:
@@ -254,6 +297,7 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str]]:
         tensor, old = found[place.name], held.get(name)
         if old is not None and (old.shape, old.dtype) == (tensor.shape, tensor.dtype):
             continue
+        own = part.__dict__.get(name)
         for others in (part._parameters, part._buffers, part.__dict__):
             others.pop(name, None)
         empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
@@ -262,7 +306,7 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str]]:
         else:
             part.register_buffer(name, empty, persistent=False)
             if place.role == _ATTRIBUTE:
-                attributes.append((part, name))
+                attributes.append((part, name, own if isinstance(own, torch.Tensor) and not own.is_meta and own.numel() else None))
     return attributes
 
 
@@ -272,27 +316,18 @@ def _homes(model: Any) -> dict[int, tuple[Any, Any, str]]:
         id(tensor): (tensor, part, name)
         for part in model.modules()
         for held in (part._parameters, part._buffers)
-        for name, tensor in _tensors(held)
+        for name, tensor in tensors_of(held)
     }
 
 
 def _follow(model: Any, homes: Mapping[int, tuple[Any, Any, str]]) -> None:
     """Plain objects of a layer that hold a tensor of the model, as an attention backend holds the sinks, get the one that is there now."""
     for part in model.modules():
-        for held in _beside(part):
-            for name, tensor in list(_tensors(held)):
+        for held in beside(part):
+            for name, tensor in list(tensors_of(held)):
                 if id(tensor) in homes:
                     _, owner, own_name = homes[id(tensor)]
                     held[name] = owner._parameters.get(own_name, owner._buffers.get(own_name, tensor))
-
-
-def _beside(part: Any) -> Iterator[dict[str, Any]]:
-    """The attributes of the plain objects that a layer has."""
-    import torch
-
-    for value in part.__dict__.values():
-        if not isinstance(value, (torch.nn.Module, torch.Tensor, type)) and isinstance(getattr(value, "__dict__", None), dict):
-            yield value.__dict__
 
 
 def _materialise_empty(model: Any, device: Any) -> None:
@@ -300,29 +335,14 @@ def _materialise_empty(model: Any, device: Any) -> None:
     import torch
 
     for part in model.modules():
-        for held in (part.__dict__, *_beside(part)):
-            for name, tensor in list(_tensors(held)):
+        for held in (part.__dict__, *beside(part)):
+            for name, tensor in list(tensors_of(held)):
                 if tensor.is_meta and not tensor.numel():
                     held[name] = torch.empty_like(tensor, device=device)
 
 
-def plain_values(model: Any) -> dict[str, bool | int | float | str | None]:
-    """The attributes of the model's layers that are no objects, by their full names."""
-    return {
-        f"{path}.{name}" if path else name: value
-        for path, part in model.named_modules()
-        for name, value in part.__dict__.items()
-        if value is None or isinstance(value, (bool, int, float, str))
-    }
-
-
-def set_since(before: Mapping[str, object], model: Any) -> list[str]:
-    """The names of what `plain_values` finds now and did not find, or found otherwise, before."""
-    return [name for name, value in plain_values(model).items() if name not in before or before[name] != value]
-
-
 def _require_shareable(model: Any, set_by_loading: Sequence[str] = ()) -> None:
-    """Raises Unsupported naming a layer that vLLM cannot take processed, or an attribute that a model without loading would not have."""
+    """Raises Unsupported naming a layer that vLLM cannot take processed, or something that a model without loading would not have."""
     for name in set_by_loading:
         raise Unsupported("loading sets it, and only tensors are shared", where=name, remedy="use tensors=raw")
     for name, part in model.named_modules():
@@ -330,11 +350,5 @@ def _require_shareable(model: Any, set_by_loading: Sequence[str] = ()) -> None:
         takes = getattr(method, "supports_pre_processed_weights", type(method).__name__ in UNCHANGED)
         if method is not None and not takes:
             raise Unsupported(f"vLLM cannot take processed tensors of {type(method).__name__}", where=name, remedy="use tensors=raw")
-
-
-def _tensors(held: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    import torch
-
-    for name, value in held.items():
-        if isinstance(value, torch.Tensor):
-            yield name, value
+        for attribute in contained(part):
+            raise Unsupported("it has tensors in it, which are not shared", where=f"{name}.{attribute}", remedy="use tensors=raw")

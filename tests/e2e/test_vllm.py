@@ -27,7 +27,15 @@ from safetensors.torch import load_file, save_file
 from support.daemon import DaemonProcess, wait_until
 from support.ledgers import Record
 
-from wcache.core.model.events import AttachDecided, FallbackCompleted, FallbackFailed, LoadCompleted, MapCompleted, ReleaseRefused
+from wcache.core.model.events import (
+    AttachDecided,
+    FallbackCompleted,
+    FallbackFailed,
+    LoadCompleted,
+    MapCompleted,
+    MapFailed,
+    ReleaseRefused,
+)
 from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
 
 WORD = os.environ.get("WCACHE_TEST_VLLM", "")
@@ -48,6 +56,7 @@ class Checkpoints(NamedTuple):
     qwen3: Path
     int8: Path
     incomplete: Path
+    apertus: Path
 
 
 def _int8(source: Path, target: Path) -> None:
@@ -89,6 +98,8 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
         torch.manual_seed(seed)
         transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).save_pretrained(target, max_shard_size="2MB")
     transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, tie_word_embeddings=True)).save_pretrained(found.qwen3)
+    found_apertus = transformers.ApertusConfig(**{**sizes, "initializer_range": 0.1}, hidden_act="xielu")
+    transformers.ApertusForCausalLM(found_apertus).save_pretrained(found.apertus)
     _int8(found.llama, found.int8)
     shutil.copytree(found.qwen3, found.incomplete)
     tensors = load_file(found.qwen3 / "model.safetensors")
@@ -183,24 +194,14 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
     daemon = DaemonProcess(tmp_path_factory.mktemp("vllm-state"))
     try:
         daemon.start()
-        for checkpoint in (checkpoints.llama, checkpoints.qwen3, checkpoints.int8, checkpoints.incomplete):
+        for checkpoint in (checkpoints.llama, checkpoints.qwen3, checkpoints.int8, checkpoints.incomplete, checkpoints.apertus):
             daemon.load(checkpoint)
         llama, strict = checkpoints.llama, {"fallback": False}
         disk, processed = {"load_format": "auto"}, {**strict, "tensors": "processed"}
         draft = {"method": "draft_model", "model": str(llama), "num_speculative_tokens": 2}
-        command = [
-            VLLM / "bin" / "wcache",
-            "preload",
-            "--json",
-            "--",
-            "vllm",
-            "serve",
-            checkpoints.qwen3,
-            "--dtype",
-            "bfloat16",
-            "--port",
-            "80",
-        ]
+        arguments = tmp_path_factory.mktemp("vllm-arguments") / "serve.yaml"
+        arguments.write_text("dtype: bfloat16\nport: 80\n")
+        command = [VLLM / "bin" / "wcache", "preload", "--json", "--", "vllm", "serve", checkpoints.qwen3, "--config", arguments]
         beside = tmp_path_factory.mktemp("vllm-beside")
         second = {"name": "second", "engine": _engine(checkpoints.qwen3, extra=processed), "run": [sys.executable, "-c", SHARES]}
         (beside / "plan.json").write_text(json.dumps([second]))
@@ -223,6 +224,9 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
             {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
             {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
             {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "write": True, "run": start_second, "reload": True},
+            {"name": "apertus-disk", "engine": {**_engine(checkpoints.apertus), **disk}},
+            {"name": "apertus-first", "engine": _engine(checkpoints.apertus, extra=processed)},
+            {"name": "apertus", "engine": _engine(checkpoints.apertus, extra=processed)},
             {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
             {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
             {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
@@ -279,7 +283,8 @@ def test_what_one_engine_made_of_the_weights_the_next_one_maps(starts: Starts, m
 
 
 def test_what_was_prepared_is_mapped_by_the_first_start(starts: Starts, checkpoints: Checkpoints) -> None:
-    """`wcache preload -- vllm serve …`: an answer about every rank, and a residency that a start with the same configuration hits."""
+    """`wcache preload -- vllm serve …`: an answer about every rank, and a residency that a start with the same configuration hits. The
+    dtype and the port are in a file of arguments."""
     assert starts.prepared is not None and starts.prepared.returncode == 0, starts.prepared
     said = json.loads(starts.prepared.stdout)
     assert (said["complete"], said["ranks"], len(said["published"]), said["mapped"]) == (True, 1, 1, 0)
@@ -288,6 +293,15 @@ def test_what_was_prepared_is_mapped_by_the_first_start(starts: Starts, checkpoi
     assert (hit.kind, hit.outcome) == (Kind.PROCESSED, Outcome.HIT)
     assert [event.attach for event in starts.decided(checkpoints.qwen3) if event.launch == hit.launch] == [hit.attach]
     assert len(starts.results["prepared"]["tokens"]) == 8
+
+
+def test_a_model_that_cannot_be_built_without_memory_is_read_as_ever(starts: Starts, checkpoints: Checkpoints) -> None:
+    """Apertus asks for the value of a tensor while it is built. What vLLM kept of the attempt must not get into the next one."""
+    answers = [starts.results[name] for name in ("apertus-disk", "apertus-first", "apertus")]
+    assert len({tuple(answer.get("tokens", [])) for answer in answers}) == 1 and len(answers[0]["tokens"]) == 8, answers
+    hit = next(event for event in starts.decided(checkpoints.apertus) if (event.kind, event.outcome) == (Kind.PROCESSED, Outcome.HIT))
+    assert [event.code for event in starts.record.of(MapFailed) if event.attach == hit.attach] == ["mapping_failed"]
+    assert "falling back to raw tensors" in starts.log_of("apertus")
 
 
 def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkpoints: Checkpoints) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from wcache.core.model.events import (
     ReleaseCompleted,
 )
 from wcache.core.model.vocabulary import Kind, Lineage, Mode, Outcome, Reason, Tier
+from wcache.core.wire.messages import ReleaseRequest
 from wcache.ledger.audit import Audit
 from wcache.loader import attachment_of
 from wcache.loader.attach import Attachment, attach
@@ -288,6 +290,10 @@ def test_what_a_launch_published_is_told_from_what_others_did_meanwhile(host: An
     assert outcome(host.settings, "l-one", before_seq) == (0, ())  # what a launch of that name did earlier
     again = ask(host, base, config={**CONFIG, "of": '"l-one"'}, launch="l-one")
     assert again.hit and outcome(host.settings, "l-one", before_seq) == (1, ())
+    again.close()
+    with closing(host.daemon.connect()) as channel:
+        channel.call(ReleaseRequest(residency=infos["l-one"].residency, why="the test wants it"))
+    assert outcome(host.settings, "l-one", 0) == (0, ())  # evicted, say, by what another rank published
 
 
 def test_lineage_is_proven_where_the_files_were_the_same_before_and_after_they_were_read(host: Any, own: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import re
 import subprocess
 import sys
@@ -28,9 +29,10 @@ from wcache.loader.engine_weights import Weights
 from wcache.loader.question import make_question
 from wcache.loader.record import record_refusal
 from wcache.loader.vllm import refuse_reload, refuse_writers
+from wcache.loader.vllm_form import as_tensor, beside, difference, form_of, from_tensor, plain_values, set_since
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
-from wcache.loader.vllm_processed import _beside, _follow, _homes, _require_shareable, plain_values, set_since
+from wcache.loader.vllm_processed import _follow, _homes, _of_model, _require_shareable
 
 ENGINE = Engine(name="vllm", version="0.32.0")
 
@@ -281,7 +283,7 @@ def test_what_holds_a_tensor_beside_its_layer_gets_the_one_that_replaced_it() ->
     layer.bias = torch.nn.Parameter(torch.ones(2))
     _follow(model, homes)
     assert layer.impl.sinks is layer.bias
-    assert [name for held in _beside(layer) for name, tensor in held.items() if getattr(tensor, "is_meta", False)] == ["slopes"]
+    assert [name for held in beside(layer) for name, tensor in held.items() if getattr(tensor, "is_meta", False)] == ["slopes"]
 
 
 def test_layers_of_a_vllm_that_does_not_say_which_it_takes_are_those_that_change_no_weight() -> None:
@@ -303,6 +305,41 @@ def test_what_loading_sets_beside_tensors_is_found_and_keeps_a_model_from_being_
     assert found == ["0.has_own_head"]
     with pytest.raises(Unsupported, match=r"^0\.has_own_head: loading sets it"):
         _require_shareable(model, found)
+
+
+def test_a_model_that_is_built_otherwise_is_told_by_its_first_difference() -> None:
+    """Tables as long as the longest request, kernels that are chosen by what is installed: no field of the key says so."""
+
+    def model(rows: int = 4, kernel: str = "Cutlass", layers: int = 1) -> torch.nn.Module:
+        layer = torch.nn.Linear(2, 2)
+        layer.register_buffer("table", torch.zeros(rows, 2))
+        backend = enum.Enum("Backend", [kernel], module="vllm.platforms")(1)
+        layer.quant_method = type("Method", (), {"__module__": "vllm.model_executor"})()
+        layer.quant_method.backend = backend
+        layer.compilation_config = SimpleNamespace(mode=kernel)  # the key has what counts of configurations
+        return torch.nn.Sequential(*[layer] * layers, *(torch.nn.ReLU() for _ in range(layers)))
+
+    with torch.device("meta"):
+        empty = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    assert form_of(empty) == form_of(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    form = form_of(model())
+    assert from_tensor(as_tensor(form, "cpu")) == form and difference(form, form_of(model())) == ""
+    assert difference(form, form_of(model(rows=8))) == "0: published was table float32 [4, 2], here is table float32 [8, 2]"
+    assert "backend Cutlass" in difference(form, form_of(model(kernel="Triton")))
+    assert difference(form, form_of(model(layers=2))) and difference([], form)
+
+
+@pytest.mark.parametrize("place", ["list", "elsewhere"])
+def test_tensors_that_would_be_left_out_keep_a_model_from_being_published(place: str) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    if place == "list":
+        model[0].packed = (torch.ones(3),)
+        with pytest.raises(Unsupported, match=r"^0\.packed: it has tensors in it"):
+            _require_shareable(model)
+    else:
+        model[0].weight = torch.nn.Parameter(torch.empty(2, 2, device="meta"))
+        with pytest.raises(Unsupported, match=r"^0\.weight: it is on meta"):
+            _of_model(model, torch.device("cpu"))
 
 
 # --- the key of processed tensors -------------------------------------------------------------------------------------------
@@ -392,8 +429,11 @@ def test_a_variable_that_may_choose_a_kernel_is_in_the_key_and_one_about_logs_is
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "DEBUG")
     monkeypatch.setenv("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1")  # in the processes of a server, and not in one that only prepares
     assert key() == before
-    monkeypatch.setenv("VLLM_SOME_KERNEL", "1")
+    monkeypatch.setenv("VLLM_API_KEY", "sk-secret")
+    assert key() == before
+    monkeypatch.setenv("VLLM_SOME_KERNEL", "sk-secret")
     assert config_difference(key(), before) == ("environment.VLLM_SOME_KERNEL",)
+    assert "sk-secret" not in str(key())  # the ledger keeps keys
 
 
 @pytest.mark.parametrize("value", [object(), lambda: None, {"deep": [object()]}, Configured(raises=True)])
