@@ -1,4 +1,4 @@
-"""Mapped weights in a torch module that was built without memory (on the meta device)."""
+"""Mapped weights in a torch module, at best one that was built without memory (on the meta device)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def fill(module: torch.nn.Module, attachment: Attachment) -> None:
     bytes shares them.
 
     Nothing of the module is changed unless all of it fits. Raises MissingTensor where the module needs a tensor that was not granted (it
-    would be left without memory), MappingFailed for one that the module has no place for or has with another shape, dtype or tie; both
-    after recording it, StrictMiss then where that is the policy.
+    would be left without memory, or as it was initialised), MappingFailed for one that the module has no place for or has with another
+    shape, dtype or tie; both after recording it, StrictMiss then where that is the policy.
     """
     began_s = time.monotonic()
     try:
@@ -87,13 +87,20 @@ def _slots(module: torch.nn.Module) -> Iterator[tuple[str, _Slot]]:
                     yield (f"{path}.{name}" if path else name), _Slot(part, name, is_parameter, old)
 
 
+def _is_needed(slot: _Slot) -> bool:
+    """Parameters and persistent buffers come from weights, whatever memory the module was built with has in them. Other buffers are the
+    module's own to make, if it has memory for them."""
+    from_weights = slot.is_parameter or slot.name not in slot.part._non_persistent_buffers_set
+    return slot.old.is_meta or (from_weights and slot.old.numel() > 0)
+
+
 def _check(slots: dict[str, _Slot], places: dict[str, Placement], found: dict[str, torch.Tensor], where: str) -> None:
     given = {id(slots[name].old) for name in places if name in slots}
-    missing = [name for name, slot in slots.items() if slot.old.is_meta and name not in places and id(slot.old) not in given]
+    missing = [name for name, slot in slots.items() if _is_needed(slot) and name not in places and id(slot.old) not in given]
     if missing:
         raise MissingTensor(
             f"the module needs {len(missing)} tensors that were not published: {_listed(missing)}", where=where,
-            remedy="publish them too (buffers that are in no state dict have to be chosen), or make them before",
+            remedy="publish them too; a buffer that is in no state dict has to be chosen, or made before",
         )  # fmt: skip
     extra = [name for name in places if name not in slots]
     if extra:

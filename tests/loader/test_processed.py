@@ -18,7 +18,7 @@ import pytest
 import torch
 from support.commands import clean_environ, in_process, ok, with_tests_on_path
 from support.daemon import wait_until
-from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, loaded, make_directory
+from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, loaded, make_directory, make_raw
 
 from wcache.core.checkpoint.identity import filesystem_kind
 from wcache.core.model.config import config_digest, normalise_config
@@ -394,6 +394,24 @@ def test_a_tensor_that_nobody_published_is_an_error_that_names_it_and_changes_no
     chosen = normalise_config({**DIALECT, "chosen": True})
     publish_module(whole, attachment=source, config=chosen, buffers=lambda name, tensor: True)
     ask(host, base, chosen).into(model)
+    assert answer(model) == answer(from_disk(base))
+
+
+def test_a_module_that_has_memory_keeps_no_value_that_it_was_initialised_with(shared_host: Any, base: Path) -> None:
+    """A3: only what it makes itself, and keeps in no state dict, is its own."""
+    published(shared_host, base)
+    for add in (
+        lambda model: model.register_parameter("more", torch.nn.Parameter(torch.ones(3))),
+        lambda model: model.register_buffer("more", torch.ones(3)),
+    ):
+        model = loaded(make_raw(seed=1))
+        add(model)
+        before = answer(model)
+        with pytest.raises(MissingTensor, match="1 tensors that were not published: more"):
+            ask(shared_host, base).into(model)
+        assert answer(model) == before, "nothing was changed"
+    model = loaded(make_raw(seed=1))
+    ask(shared_host, base).into(model)
     assert answer(model) == answer(from_disk(base))
 
 
