@@ -27,6 +27,7 @@ from wcache.core.model.errors import (
     EvidenceUnavailable,
     MappingFailed,
     MissingTensor,
+    NoRoom,
     RequestRefused,
     StrictMiss,
     Unsupported,
@@ -413,6 +414,20 @@ def test_a_module_that_has_memory_keeps_no_value_that_it_was_initialised_with(sh
     model = loaded(make_raw(seed=1))
     ask(shared_host, base).into(model)
     assert answer(model) == answer(from_disk(base))
+
+
+def test_memory_that_runs_out_leaves_the_module_as_it_was(shared_host: Any, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(shared_host, base)
+    found, model = ask(shared_host, base, on_miss="fallback"), hollow()
+
+    def clone(tensor: torch.Tensor, **named: Any) -> torch.Tensor:
+        raise RuntimeError(f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {tensor.nbytes} bytes.")
+
+    monkeypatch.setattr(torch.Tensor, "clone", clone)
+    with pytest.raises(NoRoom, match="tried to allocate 4 bytes"):
+        found.into(model)
+    assert all(parameter.is_meta for parameter in model.parameters()) and model.scale.is_meta
+    assert shared_host.record.last(AttachRedecided).reason is Reason.NO_ROOM
 
 
 @pytest.mark.parametrize(
