@@ -38,10 +38,10 @@ def other_model(model_class: Any, checkpoint: str | os.PathLike[str], revision: 
         if (Path(resolved.root) / "adapter_config.json").is_file() and importlib.util.find_spec("peft") is not None:
             return "transformers applies the adapter that lies beside the weights (adapter_config.json, and peft is installed)"
         chosen = _entry(resolved, config, words)
-        if chosen is None or _same(resolved, chosen):
+        if chosen is None or not (other := _other_entry(resolved, chosen)):
             return ""
         named = " (transformers_weights of its configuration)" if getattr(config, "transformers_weights", None) else ""
-        return f"transformers reads {chosen}{named} there, which is not what the cache has of it"
+        return f"transformers begins with {chosen}{named} there, the cache with {other}"
     except (WcacheError, OSError):
         return ""
 
@@ -67,13 +67,13 @@ def _entry(resolved: ResolvedRoot, config: Any, words: Mapping[str, Any]) -> str
     return next((name for name in names if (Path(resolved.root) / name).is_file()), None)
 
 
-def _same(resolved: ResolvedRoot, chosen: str) -> bool:
-    """Whether that is also where the cache begins: its index may lead to the very file."""
+def _other_entry(resolved: ResolvedRoot, chosen: str) -> str:
+    """The file that the cache begins with instead; empty where it is the same, also where its index leads to that very file."""
     reader = Reader()
     layout = list_layout(resolved, reader)
     if layout.index is None:
-        return layout.shards == (chosen,)
+        return "" if layout.shards == (chosen,) else layout.shards[0]
     if layout.index == chosen:
-        return True
+        return ""
     with reader.open(f"{resolved.root}/{layout.index}") as file:
-        return parse_index(file, layout.index).shards == (chosen,)
+        return "" if parse_index(file, layout.index).shards == (chosen,) else layout.index
