@@ -249,8 +249,9 @@ class Attachment:
     def into(self, module: torch.nn.Module) -> None:
         """Put the granted processed weights into a module that was built on the meta device, by name, and record `map.completed`.
 
-        Parameters are mapped, buffers copied; ties are kept. Raises MissingTensor for what the module needs and nobody published,
-        MappingFailed for what does not fit it, and StrictMiss where that is the policy, all of them after recording it.
+        Parameters are mapped, buffers copied; ties are kept. Raises MissingTensor for what the module needs and nobody published (also a
+        parameter or persistent buffer that has memory), MappingFailed for what does not fit it, StrictMiss where that is the policy, all of
+        them after recording it.
         """
         fill(module, self)
 

@@ -19,7 +19,7 @@ from wcache.core.model.vocabulary import Kind
 from wcache.loader.attach import attach, resolve_settings
 from wcache.loader.attachment import Attachment, attachment_of
 from wcache.loader.mapping import safetensors_dtype, torch_dtype
-from wcache.loader.room import check_room
+from wcache.loader.room import check_room, named_failures
 from wcache.loader.standin import reference_only
 from wcache.loader.taken import report_taken, take
 
@@ -155,7 +155,9 @@ def _swap_resident(model: torch.nn.Module, weights: list[_Weight], attachment: A
         taken = take(attachment, entries.keys() & {name for weight in weights for name in weight.names})
         converted = [weight for weight in weights if taken.tensors[_first(weight, entries)].dtype != _of(weight).dtype]
         _check_room(attachment, converted)
-        _swap(weights, [_new(weight, taken.tensors, copy=False) for weight in weights])
+        with named_failures(attachment.question.spelling):
+            made = [_new(weight, taken.tensors, copy=False) for weight in weights]
+        _swap(weights, made)
     except WcacheError as error:
         attachment.map_failed(error)
         return False

@@ -1,13 +1,15 @@
-"""Whether a copy of the weights fits: refused with the numbers before anything is allocated."""
+"""Whether a copy of the weights fits: refused with the numbers before anything is allocated, and named where torch finds out later."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from wcache.core.memory import nvml
 from wcache.core.memory.limits import Room, host_limits
-from wcache.core.model.errors import NoRoom
+from wcache.core.model.errors import MappingFailed, NoRoom
 
 if TYPE_CHECKING:
     from wcache.core.memory.cuda import Device
@@ -24,6 +26,19 @@ def check_room(size_bytes: int, device: Device | None) -> None:
             where="host memory" if device is None else str(device),
             remedy="free memory there, or have the weights resident on that device and map them (without mode copy)",
         )
+
+
+@contextmanager
+def named_failures(where: str) -> Iterator[None]:
+    """What torch raises within it, as the error that is recorded: NoRoom where it found no memory after all, since others take it between
+    the look and the copy; else MappingFailed."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        torch: Any = sys.modules.get("torch")
+        short = isinstance(error, MemoryError) or "can't allocate memory" in str(error)  # so says torch of the host's
+        short = short or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError))
+        raise (NoRoom if short else MappingFailed)(f"{type(error).__name__}: {error}", where=where) from error
 
 
 def host_room() -> Room:

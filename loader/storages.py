@@ -79,8 +79,8 @@ def lay_out(tensors: Mapping[str, torch.Tensor], roles: Mapping[str, str]) -> La
     """Where everything goes. Each storage's used span begins at its own distance from 256 bytes, so that an address that kernels like
     stays one; spans of one form lie side by side, so that one operation can view them all.
 
-    Raises UsageError for no tensors, two devices, and meta tensors; Unsupported for layouts and dtypes that cannot be shared. Each names
-    the tensor.
+    Raises UsageError for no tensors, two devices, meta tensors and those whose storage was freed; Unsupported for layouts and dtypes that
+    cannot be shared. Each names the tensor.
     """
     if not tensors:
         raise UsageError("there are no tensors to publish")
@@ -184,9 +184,15 @@ def _look(name: str, tensor: torch.Tensor) -> _Seen:
     if count and not tensor.is_contiguous():
         strides = tuple(tensor.stride())
         count = 1 + sum((length - 1) * step for length, step in zip(shape, strides, strict=True))
+    storage = tensor.untyped_storage()
+    if count and (tensor.storage_offset() + count) * tensor.dtype.itemsize > storage.nbytes():
+        raise UsageError(
+            f"its storage has {storage.nbytes()} bytes, it needs more: it was freed, and there is nothing to publish", where=name,
+            remedy="publish before the engine frees it, or leave it out",
+        )  # fmt: skip
     if dtype in PACKED and shape:
         shape = (*shape[:-1], shape[-1] * 2)
-    return _Seen(name, tensor, dtype, shape, strides, tensor.untyped_storage().data_ptr(), tensor.data_ptr(), count * tensor.dtype.itemsize)
+    return _Seen(name, tensor, dtype, shape, strides, storage.data_ptr(), tensor.data_ptr(), count * tensor.dtype.itemsize)
 
 
 def _device_of(seen: list[_Seen]) -> str:

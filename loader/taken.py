@@ -11,7 +11,7 @@ from wcache.core.model.vocabulary import Mode
 from wcache.loader.collector import paused_collector
 from wcache.loader.mapping import Segment, ShardMap
 from wcache.loader.packed import PackedMemory
-from wcache.loader.room import check_room
+from wcache.loader.room import check_room, named_failures
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +30,14 @@ class Taken(NamedTuple):
 def take(attachment: Attachment, names: Collection[str] | None = None) -> Taken:
     """All tensors of the residency, or those of `names`. Raises NoRoom before a copy that does not fit, MappingFailed, Unsupported."""
     began = time.monotonic()
+    with named_failures(attachment.question.spelling):
+        found, maps = _take(attachment, names)
+    if attachment.copies:
+        maps = ()
+    return Taken(found, maps, (time.monotonic() - began) * 1000)
+
+
+def _take(attachment: Attachment, names: Collection[str] | None) -> tuple[dict[str, torch.Tensor], tuple[ShardMap | PackedMemory, ...]]:
     maps: tuple[ShardMap | PackedMemory, ...] = ()
     if attachment.packed is not None:
         maps = (memory := attachment.memory(),)
@@ -43,9 +51,7 @@ def take(attachment: Attachment, names: Collection[str] | None = None) -> Taken:
         with paused_collector():
             maps = shards = tuple(attachment.shard(name) for name in wanted)
             found = _from_shards(shards, names, copy=attachment.copies)
-    if attachment.copies:
-        maps = ()
-    return Taken(found, maps, (time.monotonic() - began) * 1000)
+    return found, maps
 
 
 def report_taken(attachment: Attachment, taken: Taken, tensors: Collection[torch.Tensor]) -> None:

@@ -10,19 +10,25 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from wcache.core.checkpoint.checkpoint import open_checkpoint
+import msgspec
+
 from wcache.core.model.decide import HOST
 from wcache.core.model.errors import MappingFailed, MissingTensor, Unsupported, UsageError, WcacheError
 from wcache.core.model.events import Engine
-from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
-from wcache.loader.device import named_device
+from wcache.core.settings import Settings
+from wcache.loader.attach import SETTING_NAMES, Attachment, attach, decide_alone, resolve_settings
+from wcache.loader.device import named_device, visible_gpu
 from wcache.loader.libraries import library
 from wcache.loader.mapping import safetensors_dtype
+from wcache.loader.question import make_question
 from wcache.loader.standin import reference_only
 from wcache.loader.taken import report_taken, take
+from wcache.loader.transformers_choice import other_model, read_bytes
 
 if TYPE_CHECKING:
     import torch
+
+    from wcache.core.memory.cuda import Device
 
 _ATTACH_WORDS = ("ranks", "launch", "on_progress", "mode", "release")
 _HUB_WORDS = ("cache_dir", "local_files_only", "token", "trust_remote_code")
@@ -46,6 +52,9 @@ def from_pretrained(
     device, is where the whole model goes; other maps spread it from host memory, as transformers does. The mode in the record is the
     one achieved: every parameter's address is looked up. Another dtype than the resident one makes transformers copy.
 
+    Where transformers would not build that model from those tensors (an adapter beside the weights, another file that it prefers, code of
+    the checkpoint's own), the attach is decided as `unsupported`, and says why. Nothing is mapped then.
+
     Raises MissingTensor where transformers would initialise a parameter at random, mapped or from disk; StrictMiss; Unsupported.
     """
     for name in ("torch", "transformers"):
@@ -53,6 +62,8 @@ def from_pretrained(
     import transformers
 
     wrong = next((word for word in _OTHER_FORMATS if kwargs.get(word)), None)
+    if wrong is None and kwargs.get("use_safetensors") is False:
+        wrong = "use_safetensors=False"
     if wrong is not None:
         raise Unsupported(
             f"{wrong} is not supported: only safetensors checkpoints are mapped", remedy="use transformers' own from_pretrained"
@@ -70,15 +81,13 @@ def from_pretrained(
         config = transformers.AutoConfig.from_pretrained(os.fspath(checkpoint), **hub_words)
         for name in [name for name in kwargs if name not in _HUB_WORDS and name in config.to_dict()]:
             setattr(config, name, kwargs.pop(name))
-    attachment = attach(
-        checkpoint,
-        revision=revision,
-        settings=settings,
-        device=device,
-        dtype=_asked_dtype(dtype, config),
-        engine=Engine(name="transformers", version=transformers.__version__, pid=os.getpid()),
-        **attach_words,
-    )
+    attach_words |= {"revision": revision, "device": device, "dtype": _asked_dtype(dtype, config)}
+    attach_words["engine"] = Engine(name="transformers", version=transformers.__version__, pid=os.getpid())
+    obstacle = other_model(_concrete(model_class, config, from_path=True), checkpoint, revision, config, kwargs)
+    if obstacle:
+        attachment = _refused(checkpoint, settings, obstacle, attach_words)
+    else:
+        attachment = attach(checkpoint, settings=settings, **attach_words)
     if attachment.hit:
         try:
             model, info = _build(_concrete(model_class, config), attachment, config, dtype, kwargs)
@@ -97,6 +106,18 @@ def from_pretrained(
     model_class = _concrete(model_class, config, from_path=True)
     model, info = _from_disk(model_class, attachment, checkpoint, dtype, device, {**hub_words, **kwargs})
     return (model, info) if with_info else model
+
+
+def _refused(checkpoint: str | os.PathLike[str], settings: Settings, obstacle: str, words: dict[str, Any]) -> Attachment:
+    """The attach that is decided without a look at the cache. Raises StrictMiss where that is the policy."""
+    asked = {name: value for name, value in words.items() if name not in ("on_progress", "release")}
+    question = make_question(checkpoint, lock=settings.policy.lock, **asked)
+    gpu: Device | None = None
+    with suppress(Unsupported):  # the obstacle is what is told; without that device the fallback fails, too
+        gpu = visible_gpu(question.device)
+    if gpu is not None:
+        question = msgspec.structs.replace(question, device=gpu.uuid)
+    return decide_alone(question, settings, None, Unsupported(obstacle), gpu)
 
 
 def _one_device(words: dict[str, Any]) -> Any:
@@ -229,9 +250,5 @@ def _from_disk(
     except BaseException as error:
         attachment.fallback_failed(error)
         raise
-    seconds = time.monotonic() - began
-    read_bytes = 0
-    with suppress(WcacheError):
-        read_bytes = open_checkpoint(checkpoint, revision=words.get("revision")).total_bytes
-    attachment.fell_back(read_bytes, seconds)
+    attachment.fell_back(read_bytes(checkpoint, words["config"], words), time.monotonic() - began)
     return model, info

@@ -19,7 +19,7 @@ import pytest
 import torch
 from support.commands import clean_environ, in_process, ok, with_tests_on_path
 from support.daemon import wait_until
-from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, loaded, make_directory
+from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, loaded, make_directory, make_raw
 
 from wcache.core.checkpoint.identity import filesystem_kind
 from wcache.core.model.config import config_digest, normalise_config
@@ -28,6 +28,7 @@ from wcache.core.model.errors import (
     EvidenceUnavailable,
     MappingFailed,
     MissingTensor,
+    NoRoom,
     RequestRefused,
     StrictMiss,
     Unsupported,
@@ -401,6 +402,38 @@ def test_a_tensor_that_nobody_published_is_an_error_that_names_it_and_changes_no
     publish_module(whole, attachment=source, config=chosen, buffers=lambda name, tensor: True)
     ask(host, base, chosen).into(model)
     assert answer(model) == answer(from_disk(base))
+
+
+def test_a_module_that_has_memory_keeps_no_value_that_it_was_initialised_with(shared_host: Any, base: Path) -> None:
+    """A3: only what it makes itself, and keeps in no state dict, is its own."""
+    published(shared_host, base)
+    for add in (
+        lambda model: model.register_parameter("more", torch.nn.Parameter(torch.ones(3))),
+        lambda model: model.register_buffer("more", torch.ones(3)),
+    ):
+        model = loaded(make_raw(seed=1))
+        add(model)
+        before = answer(model)
+        with pytest.raises(MissingTensor, match="1 tensors that were not published: more"):
+            ask(shared_host, base).into(model)
+        assert answer(model) == before, "nothing was changed"
+    model = loaded(make_raw(seed=1))
+    ask(shared_host, base).into(model)
+    assert answer(model) == answer(from_disk(base))
+
+
+def test_memory_that_runs_out_leaves_the_module_as_it_was(shared_host: Any, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(shared_host, base)
+    found, model = ask(shared_host, base, on_miss="fallback"), hollow()
+
+    def clone(tensor: torch.Tensor, **named: Any) -> torch.Tensor:
+        raise RuntimeError(f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {tensor.nbytes} bytes.")
+
+    monkeypatch.setattr(torch.Tensor, "clone", clone)
+    with pytest.raises(NoRoom, match="tried to allocate 4 bytes"):
+        found.into(model)
+    assert all(parameter.is_meta for parameter in model.parameters()) and model.scale.is_meta
+    assert shared_host.record.last(AttachRedecided).reason is Reason.NO_ROOM
 
 
 @pytest.mark.parametrize(

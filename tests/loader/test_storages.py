@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from wcache.core.model.errors import UsageError
 from wcache.loader.storages import Layout, lay_out
 
 
@@ -58,3 +59,13 @@ def test_storages_without_gaps_go_in_one_piece(make: Any) -> None:
     assert [len(span.parts) for span in layout.spans] == [0]
     for name, tensor in tensors.items():
         assert torch.equal(of(layout, data, name, torch.float32), tensor)
+
+
+@pytest.mark.parametrize("left_bytes", [0, 60])
+def test_a_tensor_whose_storage_was_freed_is_refused_by_name(left_bytes: int) -> None:
+    """torch says nothing: shape and stride stay, the address is null or another tensor's."""
+    kept, freed = torch.ones(4, 4), torch.ones(4, 4)
+    freed.untyped_storage().resize_(left_bytes)
+    with pytest.raises(UsageError, match="it was freed") as refused:
+        lay_out({"kept": kept, "layer.freed": freed}, {})
+    assert refused.value.where == "layer.freed"

@@ -266,6 +266,34 @@ def test_a_fallback_is_read_into_memory_of_its_own_and_recorded(shared_host: Any
     wait_until(lambda: leases(shared_host) == 0, what="the lease of the weights before")
 
 
+@pytest.mark.parametrize("on_miss", ["strict", "fallback"])
+def test_memory_that_runs_out_while_weights_are_converted_is_recorded_and_the_disk_is_next(
+    shared_host: Any, places: dict[str, Path], monkeypatch: pytest.MonkeyPatch, on_miss: str
+) -> None:
+    """Although the look at it before had found enough: others take memory, too."""
+    shared_host.daemon.load(places["bfloat16"])
+    model = make_model(9, tied=False)
+    before, convert, left = logits(model), torch.Tensor.to, [3]
+
+    def to(tensor: torch.Tensor, *words: Any, **named: Any) -> torch.Tensor:
+        left[0] -= 1
+        if not left[0]:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
+        return convert(tensor, *words, **named)
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    if on_miss == "strict":
+        with pytest.raises(StrictMiss, match=r"no_room: .*CUDA out of memory") as caught:
+            update(model, places["bfloat16"], settings=shared_host.settings, on_miss=on_miss)
+        assert "\n" not in caught.value.diagnostics() and torch.equal(logits(model), before)
+    else:
+        update(model, places["bfloat16"], settings=shared_host.settings, on_miss=on_miss)
+        assert torch.equal(logits(model), from_disk(places["bfloat16"], dtype=torch.float32))
+        assert shared_host.record.last(FallbackCompleted).attach == shared_host.record.last(AttachDecided).attach
+    failed = shared_host.record.last(MapFailed)
+    assert (failed.attach, failed.code) == (shared_host.record.last(AttachDecided).attach, "no_room")
+
+
 def test_a_paused_mapping_is_not_replaced(shared_host: Any, places: dict[str, Path]) -> None:
     for name in ("tied-first", "tied-second"):
         shared_host.daemon.load(places[name])
