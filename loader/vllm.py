@@ -14,6 +14,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wcache.loader.engine_start import log_as, refuse, told
@@ -136,7 +137,7 @@ def loader_class() -> type:
             if self._weights is None:
                 return super()._prepare_weights(model_name_or_path, subfolder, revision, fall_back_to_pt, allow_patterns_overrides)
             parts = subfolder or allow_patterns_overrides
-            obstacle = f"the model takes only {parts} of the checkpoint" if parts else ""
+            obstacle = f"the model takes only {parts} of the checkpoint" if parts else other_choice(model_name_or_path)
             place = self._weights.place_of(model_name_or_path, revision, obstacle)
             if place != model_name_or_path:
                 return super()._prepare_weights(place, None, None, fall_back_to_pt, None)
@@ -171,6 +172,20 @@ def loader_class() -> type:
                 self._weights, self._settled = None, self._weights
 
     return WcacheModelLoader
+
+
+def other_choice(directory: str) -> str:
+    """Why vLLM reads other files there than a checkpoint's own: those of Mistral's own format before an index, and without an index all that
+    there are. "" where it does not, and for what is no directory."""
+    try:
+        names = sorted(path.name for path in Path(directory).iterdir() if path.name.endswith((".safetensors", ".safetensors.index.json")))
+    except OSError:
+        return ""
+    if any(name.startswith("consolidated") for name in names):
+        return "vLLM begins with consolidated*.safetensors there"
+    if "model.safetensors.index.json" not in names and "model.safetensors" in names and len(names) > 1:
+        return f"vLLM reads each of {', '.join(names[:4])} there"
+    return ""
 
 
 def refuse_writers(vllm_config: Any, model_config: Any) -> None:

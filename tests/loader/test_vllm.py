@@ -28,7 +28,7 @@ from wcache.loader.engine_options import parse_options
 from wcache.loader.engine_weights import Weights
 from wcache.loader.question import make_question
 from wcache.loader.record import record_refusal
-from wcache.loader.vllm import refuse_reload, refuse_writers
+from wcache.loader.vllm import other_choice, refuse_reload, refuse_writers
 from wcache.loader.vllm_form import as_tensor, beside, difference, form_of, from_tensor, plain_values, set_since
 from wcache.loader.vllm_key import key_of
 from wcache.loader.vllm_place import engine_of, launch_of, ranks_of
@@ -248,6 +248,23 @@ def test_an_environment_in_which_wcache_is_broken_is_on_record(settings: Setting
     decided = record.last(AttachDecided)
     assert (decided.outcome, decided.reason, decided.launch) == (Outcome.FALLBACK, Reason.UNSUPPORTED, "l-broken")
     assert record.last(FallbackFailed).code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (["model.safetensors"], ""),
+        (["model-1.safetensors", "model-2.safetensors", "model.safetensors.index.json"], ""),
+        (["model-1.safetensors", "stray.safetensors", "model.safetensors.index.json"], ""),  # what no index names, vLLM leaves out
+        (["adapter_model.safetensors", "model.safetensors"], "vLLM reads each of adapter_model.safetensors, model.safetensors there"),
+        (["consolidated.safetensors", "model-1.safetensors", "model.safetensors.index.json"], "vLLM begins with consolidated"),
+    ],
+)
+def test_a_directory_of_which_vllm_reads_other_files_is_no_attach(tmp_path: Path, names: list[str], why: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    assert other_choice(str(tmp_path)).startswith(why) and bool(other_choice(str(tmp_path))) is bool(why)
+    assert other_choice("org/name") == ""
 
 
 # --- what processed tensors cannot do ---------------------------------------------------------------------------------------
