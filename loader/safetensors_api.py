@@ -51,8 +51,8 @@ class NoSuchTensor(MissingTensor, safetensors.SafetensorError):  # type: ignore[
     """A name that the file does not have; also what callers of the safetensors package catch."""
 
 
-# Attachments that are alive, by the directory as it was spelled and everything that a decision depends on: the next shards of a
-# checkpoint need no attach of their own. Held weakly: when the last tensor is gone, so is the lease.
+# Attachments that are alive, by the directory as it was spelled and all that a decision depends on: the next shards of a checkpoint
+# need no attach of their own. Held weakly: when the last tensor is gone, so is the lease.
 _live: weakref.WeakValueDictionary[tuple[object, ...], Attachment] = weakref.WeakValueDictionary()
 _gave_up: set[tuple[object, ...]] = set()  # whose load was waited for in vain: the next shards do not wait again
 _lock = threading.Lock()
@@ -165,9 +165,7 @@ class safe_open:
     def get_slice(self, name: str) -> Slice | DiskSlice:
         """A view that reads only what is indexed."""
         source = self._open()
-        if isinstance(source, _Disk):
-            return source.slice(name)
-        return Slice(source, name)
+        return source.slice(name) if isinstance(source, _Disk) else Slice(source, name)
 
     def _open(self) -> Mapped | _Disk:
         if self._source is None:
@@ -227,8 +225,8 @@ class Mapped:
         if self._copies and not self._attachment.copies:
             self._report.report_mapped(self._ms, mode=Mode.COPY)
         elif self._copies:
-            size_bytes = sum(entry.size_bytes for entry in self._entries.values())
-            copies.note(self._attachment, Path(self._path).name, copies.FileCopy(len(self._entries), size_bytes, self._ms))
+            sizes = {name: self._entries[name].size_bytes for name in self.read}
+            copies.note(self._attachment, Path(self._path).name, copies.FileCopy(sizes, len(self.names), self._ms))
 
     def failed(self, error: WcacheError) -> None:
         """The copies could not be made: this is a fallback now. Raises StrictMiss where that is the policy."""
@@ -253,10 +251,9 @@ class Mapped:
         return header
 
     def entry(self, name: str) -> TensorEntry:
-        found = self._entries.get(name)
-        if found is None:
+        if name not in self._entries:
             raise NoSuchTensor(f"File does not contain tensor {name}", where=self._path)
-        return found
+        return self._entries[name]
 
     def in_place(self, name: str) -> bool:
         """Whether something still points at the mapped bytes of this tensor (an empty one has none). Of a GPU's it is taken to be so."""
@@ -384,9 +381,11 @@ def attached(path: str, policy: Mapping[str, Any]) -> Attachment:
     key = (parent, settings, *sorted((word, repr(value)) for word, value in options.items()))
     with _lock:
         live = _live.get(key)
-    if live is not None and _still_covers(live, parent, name):
-        live.handed_out.add(name)
-        return live
+    if live is not None:
+        if _still_covers(live, parent, name):
+            live.handed_out.add(name)
+            return live
+        copies.let_go(live)
     if key in _gave_up:
         settings = resolve_settings(settings, {"wait_s": 0.0})
     attachment = attach(path, is_file=True, settings=settings, **options)
