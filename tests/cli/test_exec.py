@@ -183,6 +183,18 @@ for _ in range(2):
     assert [row["decision"] for row in rows] == ["hit", "hit"] and len({row["launch"] for row in rows}) == 1
 
 
+def test_an_earlier_start_of_the_same_name_does_not_count(execute: Exec, place: Place) -> None:
+    """Nor does a launch whose name begins alike."""
+    execute.daemon.load(place.path)
+    name = "l-" + secrets.token_hex(4)
+    assert execute.python(LOAD, place.path, WCACHE_LAUNCH=name + "x").returncode == 0
+    assert execute.python(LOAD, place.path, WCACHE_LAUNCH=name).returncode == 0 and execute.receipt()["complete"]
+    done = execute(sys.executable, "-E", "-c", LOAD, str(place.path), WCACHE_LAUNCH=name)
+    found = execute.receipt()
+    assert (done.returncode, found["attaches"], found["complete"]) == (0, [], False), done.stderr
+    assert "0 attaches recorded" in done.stderr and found["launch"] == name
+
+
 def test_a_program_that_uses_the_loader_itself_is_not_asked_for_twice(execute: Exec, place: Place) -> None:
     """Its fallback reads the disk through the package, which is not a load of its own."""
     done = execute.python(LOAD.replace("from safetensors import", "from wcache.loader import"), place.path)
