@@ -134,6 +134,17 @@ def _end_all() -> None:
         load.end()
 
 
+_at_exit: Any = None
+
+
+def _end_in_worker() -> None:
+    """Processes of multiprocessing that were forked end by os._exit: of what was registered to run at the end, only its own does."""
+    global _at_exit
+    util: Any = sys.modules.get("multiprocessing.util")  # there in each of them, and no import for all others
+    if util is not None and (_at_exit is None or not _at_exit.still_active()):  # a new process has forgotten it
+        _at_exit = util.Finalize(None, _end_all, exitpriority=0)
+
+
 os.register_at_fork(after_in_child=_forget)
 atexit.register(_end_all)
 
@@ -169,6 +180,7 @@ def _joined(path: str, policy: Mapping[str, Any]) -> Load:
         if load is None or load.attachment is not attachment or not load.join():
             load = _latest[parent] = Load(attachment, path)
             _running.add(load)
+            _end_in_worker()
             load.join()
         return load
 

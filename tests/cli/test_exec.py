@@ -195,6 +195,30 @@ def test_an_earlier_start_of_the_same_name_does_not_count(execute: Exec, place: 
     assert "0 attaches recorded" in done.stderr and found["launch"] == name
 
 
+@pytest.mark.parametrize("start", ["fork", "forkserver"])
+def test_what_workers_of_multiprocessing_loaded_is_told_at_their_end(execute: Exec, place: Place, start: str, disk_path: Path) -> None:
+    """They end by os._exit."""
+    other = make_checkpoint(disk_path / "other", {"w": np.ones((2, 2), np.float32)})
+    execute.daemon.load(place.path)
+    script = disk_path / "workers.py"
+    script.write_text(f"""
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from safetensors.numpy import load_file
+def work(path):
+    return len(load_file(path))
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, mp_context=get_context({start!r})) as pool:
+        print(*pool.map(work, sys.argv[1:]))
+""")
+    done = execute(sys.executable, str(script), str(place.path / FIRST), str(other / "model.safetensors"))
+    assert done.stdout.split() == ["2", "1"], done.stderr
+    hit, fallback = execute.receipt()["attaches"]
+    assert (hit["decision"], hit["mapped_bytes"]) == ("hit", WEIGHTS_BYTES // 2), done.stderr
+    assert (fallback["decision"], fallback["fallback_bytes"]) == ("fallback", 16), done.stderr
+
+
 def test_a_program_that_uses_the_loader_itself_is_not_asked_for_twice(execute: Exec, place: Place) -> None:
     """Its fallback reads the disk through the package, which is not a load of its own."""
     done = execute.python(LOAD.replace("from safetensors import", "from wcache.loader import"), place.path)
