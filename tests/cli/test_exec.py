@@ -195,6 +195,25 @@ def test_an_earlier_start_of_the_same_name_does_not_count(execute: Exec, place: 
     assert "0 attaches recorded" in done.stderr and found["launch"] == name
 
 
+def test_shards_with_a_pause_between_them_are_one_load_with_all_its_bytes(execute: Exec, place: Place) -> None:
+    execute.daemon.load(place.path)
+    script = f"""
+import sys, threading
+from safetensors.numpy import load_file
+from wcache.loader import tracked
+tracked._QUIET_S = 0.0
+kept = []
+for name in ({FIRST!r}, {SECOND!r}):
+    kept.append(load_file(sys.argv[1] + "/" + name))
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer) and not thread.interval:
+            thread.join(30)
+"""
+    done = execute.python(script, place.path)
+    (row,) = execute.receipt()["attaches"]
+    assert (row["decision"], row["mode"], row["mapped_bytes"]) == ("hit", "zero_copy", WEIGHTS_BYTES), done.stderr
+
+
 @pytest.mark.parametrize("start", ["fork", "forkserver"])
 def test_what_workers_of_multiprocessing_loaded_is_told_at_their_end(execute: Exec, place: Place, start: str, disk_path: Path) -> None:
     """They end by os._exit."""
