@@ -16,6 +16,7 @@ from wcache.core.model.events import Engine
 from wcache.core.model.vocabulary import Mode
 from wcache.loader import safetensors_api as api
 from wcache.loader.attach import Attachment
+from wcache.loader.live import attached
 from wcache.loader.question import whole_of
 
 _QUIET_S = 2.0
@@ -185,7 +186,7 @@ def _joined(path: str, policy: Mapping[str, Any]) -> Load:
         load = _latest.get(parent)
         if load is not None and load.covers(path) and load.join(path):
             return load
-        attachment = api.attached(path, policy)
+        attachment = attached(path, policy)
         if load is None or load.attachment is not attachment or not load.join(path):
             load = _latest[parent] = Load(attachment, path)
             _running.add(load)
