@@ -43,7 +43,7 @@ when there is no such command.
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_(checkpoints: tuple[str, ...], strict: bool, ready_url: str | None, output: Path | None, command: tuple[str, ...]) -> int:
     from wcache.cli.child import run_child
-    from wcache.cli.receipt import Receipts, check_output, check_url
+    from wcache.cli.receipt import Receipts, check_output, check_url, last_seq
 
     app = current_app()
     settings = app.settings(on_miss="strict" if strict else None)  # also: what cannot be meant is told before anything starts
@@ -55,11 +55,12 @@ def exec_(checkpoints: tuple[str, ...], strict: bool, ready_url: str | None, out
     environ.update({f"WCACHE_{name.upper()}": str(getattr(settings, name)) for name in app.places})
     if strict:
         environ["WCACHE_ON_MISS"] = "strict"
+    after_seq = last_seq(settings) if environ.get("WCACHE_LAUNCH") else 0  # the name of an earlier start, it may be
     launch = environ.setdefault("WCACHE_LAUNCH", "l-" + secrets.token_hex(8))  # one that is set is of a launch over several hosts
     hook = _hook_directory()
     environ["PYTHONPATH"] = os.pathsep.join(part for part in (hook, environ.get("PYTHONPATH")) if part)
     _name_checkpoints(environ, checkpoints)
-    receipts = Receipts(launch, command, settings, ready_url, output)
+    receipts = Receipts(launch, command, settings, ready_url, output, after_seq=after_seq)
     status = run_child(command, environ, receipts.watch)
     receipts.finish(status)
     return status

@@ -33,14 +33,19 @@ class Receipts:
 
     Ready is when `ready_url` answers with a status below 400, and what was asked by then is told (for ten seconds at most); without one,
     when every attach of the launch has said how it went, every rank has asked, and nothing has changed for three seconds.
+
+    What the launch asked before, as one whose name is used again, is on record after `after_seq` events and does not count.
     """
 
-    def __init__(self, launch: str, command: Sequence[str], settings: Settings, ready_url: str | None, output: Path | None) -> None:
+    def __init__(
+        self, launch: str, command: Sequence[str], settings: Settings, ready_url: str | None, output: Path | None, *, after_seq: int = 0
+    ) -> None:
         self.launch = launch
         self._command = list(command)
         self._settings = settings
         self._url = ready_url
         self._output = output
+        self._after_seq = after_seq
         self._started = False
         self._printed: list[str] | None = None
         self._ready = False
@@ -85,7 +90,7 @@ class Receipts:
         nothing = {"launch": self.launch, "complete": False, "ranks": 0, "mapped": 0, "attaches": []}
         try:
             with Audit(self._settings.ledger) as audit:
-                return audit.launch(self.launch)
+                return audit.launch_since(self.launch, self._after_seq)
         except NotFound:
             if self._settings.foreign:
                 return {**nothing, "text": f"the ledger is uid {self._settings.daemon_uid}'s: ask there with `wcache audit launch`"}
@@ -102,6 +107,17 @@ class Receipts:
             self._printed = lines
             with suppress(OSError):  # the terminal may be gone: the command's status still counts
                 click.echo("\n".join(f"wcache: {escape(line)}" for line in lines), err=True)
+
+
+def last_seq(settings: Settings) -> int:
+    """What is on record by now; 0 where the ledger is not there, or cannot be read."""
+    from wcache.ledger.audit import Audit
+
+    try:
+        with Audit(settings.ledger) as audit:
+            return int(audit.head()["events"])
+    except WcacheError:
+        return 0
 
 
 def check_output(path: Path) -> None:

@@ -156,6 +156,16 @@ class Audit:
         found = self.launch_id(launch)
         return launch_summary(found, self._attaches(_A.launch == found))
 
+    def launch_since(self, launch: str, after_seq: int) -> dict[str, Any]:
+        """As `launch`, of a whole id, and of what was first decided after that event: a name that somebody chose may have been used
+        before. Raises NotFound where nothing was."""
+        from wcache.ledger.explain import launch_summary
+
+        found = self._attaches(_A.launch == launch, _A.first_seq > after_seq)
+        if not found:
+            raise NotFound("the launch has no attach", where=launch, remedy="`wcache audit attaches --json` shows whole ids")
+        return launch_summary(launch, found)
+
     # --- the whole --------------------------------------------------------------------------------------------------------
 
     def head(self) -> dict[str, Any]:

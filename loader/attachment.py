@@ -119,6 +119,11 @@ class Attachment:
         return self.decision.outcome is Outcome.HIT
 
     @property
+    def inherited(self) -> bool:
+        """Whether this process is a forked child of the one that attached."""
+        return self._pid != os.getpid()
+
+    @property
     def location(self) -> Location | None:
         """Where the asked checkpoint lay when it was decided; None for a trusted hit, which looked at nothing."""
         if self.decision.tier is Tier.TRUSTED:

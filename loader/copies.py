@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from wcache.core.model.vocabulary import Mode
@@ -12,10 +13,10 @@ from wcache.loader.attachment import Attachment
 
 
 class FileCopy(NamedTuple):
-    """What was copied of one file, and how long that took."""
+    """What was copied of one file (bytes by tensor), how many tensors it has, and how long that took."""
 
+    sizes: Mapping[str, int]
     tensors: int
-    size_bytes: int
     ms: float
 
 
@@ -38,16 +39,32 @@ def hold(attachment: Attachment) -> None:
 
 
 def note(attachment: Attachment, name: str, copy: FileCopy) -> None:
-    """That file's tensors are copies now. After the last file nothing is left to lease: `map.completed` is reported, and it ends."""
+    """That of this file is copied now; of a file of which nothing was read, nothing is. After the last file nothing is left to lease:
+    `map.completed` is reported, and the attach ends. The release is asked for where every tensor was copied: who left some out may have
+    looked into the files before loading them."""
+    if copy.tensors and not copy.sizes:
+        return
     location = attachment.location
     wanted = {one.name for one in location.files} if location is not None else set(attachment.headers)
     with _lock:
         done = _held.setdefault(attachment, {})
-        done[name] = copy
+        earlier = done.get(name, FileCopy({}, copy.tensors, 0.0))
+        done[name] = FileCopy({**earlier.sizes, **copy.sizes}, copy.tensors, earlier.ms + copy.ms)
         if not done.keys() >= wanted:
             return
+        whole = all(len(one.sizes) == one.tensors for one in done.values())
     _report(attachment)
-    attachment.copied()
+    if whole:
+        attachment.copied()
+    else:
+        attachment.close()
+
+
+def let_go(attachment: Attachment) -> None:
+    """Do not keep one of which nothing was copied: another has taken its place. An open file of it still keeps it."""
+    with _lock:
+        if not _held.get(attachment, True):
+            del _held[attachment]
 
 
 def forget(attachment: Attachment) -> list[FileCopy]:
@@ -58,7 +75,7 @@ def forget(attachment: Attachment) -> list[FileCopy]:
 
 def _report(attachment: Attachment) -> None:
     done = forget(attachment)
-    tensors, size_bytes = sum(one.tensors for one in done), sum(one.size_bytes for one in done)
+    tensors, size_bytes = sum(len(one.sizes) for one in done), sum(sum(one.sizes.values()) for one in done)
     ms = sum(one.ms for one in done)
     attachment.mapped(Mode.COPY, tensors=tensors, size_bytes=size_bytes, copied_tensors=tensors, copied_bytes=size_bytes, ms=ms)
 

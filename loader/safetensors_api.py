@@ -6,9 +6,7 @@ Names, order and metadata are those of the file that was asked for; the tensors 
 from __future__ import annotations
 
 import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -21,11 +19,12 @@ import safetensors
 from wcache.core.checkpoint.header import Header, TensorEntry, read_header
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
-from wcache.core.model.vocabulary import Mode, Reason, Tier
+from wcache.core.model.vocabulary import Mode, Tier
 from wcache.loader import copies
-from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.attach import Attachment
 from wcache.loader.device import named_device
 from wcache.loader.libraries import library
+from wcache.loader.live import attached, disown
 from wcache.loader.mapping import ShardMap
 from wcache.loader.taken import take
 
@@ -49,21 +48,6 @@ class Report(Protocol):
 
 class NoSuchTensor(MissingTensor, safetensors.SafetensorError):  # type: ignore[misc, unused-ignore]
     """A name that the file does not have; also what callers of the safetensors package catch."""
-
-
-# Attachments that are alive, by the directory as it was spelled and everything that a decision depends on: the next shards of a
-# checkpoint need no attach of their own. Held weakly: when the last tensor is gone, so is the lease.
-_live: weakref.WeakValueDictionary[tuple[object, ...], Attachment] = weakref.WeakValueDictionary()
-_gave_up: set[tuple[object, ...]] = set()  # whose load was waited for in vain: the next shards do not wait again
-_lock = threading.Lock()
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.Lock()  # a fork may have copied it locked
-
-
-os.register_at_fork(after_in_child=_new_lock)
 
 
 def load_file(
@@ -100,26 +84,39 @@ class safe_open:
         self._device = device if self._torch else "cpu"
         self._source: Mapped | _Disk | None = None
         library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
-        attachment, report = self._decide({"device": named_device(self._device), **policy})
+        wanted = {"device": named_device(self._device), **policy}
+        attachment, report = self._decide(wanted)
+        source = self._mapped(attachment, report)
+        if source is None and attachment.hit:  # the parent's, which is silent here: an attach of this process tells how it goes on
+            attachment, report = self._decide(wanted)
+            source = self._mapped(attachment, report)
         place = self._device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
-        self._disk: Callable[[], _Disk] | None = partial(_Disk, report, self._path, framework, place, backend)
-        if attachment.hit:
-            try:
-                self._source = Mapped(attachment, self._path, report, self._torch, self._device)
-            except MissingTensor as error:
-                attachment.incomplete(error)
-                raise
-            except CheckpointUnreadable:
-                raise
-            except WcacheError as error:
-                attachment.map_failed(error)  # raises StrictMiss where that is the policy
-        if self._source is None:
-            self._source = _Disk(report, self._path, framework, place, backend)
+        disk = partial(_Disk, report, self._path, framework, place, backend)
+        self._disk: Callable[[], _Disk] | None = disk
+        self._source = source or disk()
 
     def _decide(self, policy: Mapping[str, Any]) -> tuple[Attachment, Report]:
         """The attach that covers this file, and who hears how it went."""
         attachment = attached(self._path, policy)
         return attachment, attachment
+
+    def _mapped(self, attachment: Attachment, report: Report) -> Mapped | None:
+        """None where it is no hit, or comes to nothing; one that a forked child inherited stays a hit, and serves no more files here."""
+        if not attachment.hit:
+            return None
+        try:
+            return Mapped(attachment, self._path, report, self._torch, self._device)
+        except CheckpointUnreadable:
+            raise
+        except WcacheError as error:
+            if attachment.inherited:
+                disown(attachment)
+                return None
+            if isinstance(error, MissingTensor):
+                attachment.incomplete(error)
+                raise
+            attachment.map_failed(error)  # raises StrictMiss where that is the policy
+            return None
 
     def __enter__(self) -> safe_open:
         return self
@@ -165,9 +162,7 @@ class safe_open:
     def get_slice(self, name: str) -> Slice | DiskSlice:
         """A view that reads only what is indexed."""
         source = self._open()
-        if isinstance(source, _Disk):
-            return source.slice(name)
-        return Slice(source, name)
+        return source.slice(name) if isinstance(source, _Disk) else Slice(source, name)
 
     def _open(self) -> Mapped | _Disk:
         if self._source is None:
@@ -227,8 +222,8 @@ class Mapped:
         if self._copies and not self._attachment.copies:
             self._report.report_mapped(self._ms, mode=Mode.COPY)
         elif self._copies:
-            size_bytes = sum(entry.size_bytes for entry in self._entries.values())
-            copies.note(self._attachment, Path(self._path).name, copies.FileCopy(len(self._entries), size_bytes, self._ms))
+            sizes = {name: self._entries[name].size_bytes for name in self.read}
+            copies.note(self._attachment, Path(self._path).name, copies.FileCopy(sizes, len(self.names), self._ms))
 
     def failed(self, error: WcacheError) -> None:
         """The copies could not be made: this is a fallback now. Raises StrictMiss where that is the policy."""
@@ -253,10 +248,9 @@ class Mapped:
         return header
 
     def entry(self, name: str) -> TensorEntry:
-        found = self._entries.get(name)
-        if found is None:
+        if name not in self._entries:
             raise NoSuchTensor(f"File does not contain tensor {name}", where=self._path)
-        return found
+        return self._entries[name]
 
     def in_place(self, name: str) -> bool:
         """Whether something still points at the mapped bytes of this tensor (an empty one has none). Of a GPU's it is taken to be so."""
@@ -374,47 +368,3 @@ class DiskSlice:
 
     def __getitem__(self, index: Any) -> Any:
         return self._timed(lambda: self._slice[index])
-
-
-def attached(path: str, policy: Mapping[str, Any]) -> Attachment:
-    """A live attachment that covers this very file, or a new one."""
-    options = {"engine": "safetensors", **policy}
-    settings = resolve_settings(options.pop("settings", None), {name: options.pop(name) for name in SETTING_NAMES & options.keys()})
-    parent, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 (nothing on disk may be looked at yet)
-    key = (parent, settings, *sorted((word, repr(value)) for word, value in options.items()))
-    with _lock:
-        live = _live.get(key)
-    if live is not None and _still_covers(live, parent, name):
-        live.handed_out.add(name)
-        return live
-    if key in _gave_up:
-        settings = resolve_settings(settings, {"wait_s": 0.0})
-    attachment = attach(path, is_file=True, settings=settings, **options)
-    with _lock:
-        if attachment.hit:
-            attachment.handed_out.add(name)
-            _live[key] = attachment
-            if attachment.copies:
-                copies.hold(attachment)
-            _gave_up.discard(key)
-        elif attachment.decision.reason is Reason.STILL_LOADING:
-            _gave_up.add(key)
-    return attachment
-
-
-def _still_covers(attachment: Attachment, parent: str, name: str) -> bool:
-    """Whether the file is still the one that was decided on: one stat, none under a grant."""
-    if not attachment.hit or not attachment.holds_weights:
-        return False
-    if attachment.decision.tier is Tier.TRUSTED:
-        return name in attachment.headers
-    location = attachment.location
-    if name in attachment.handed_out and not attachment.stays_true:
-        return False  # one decision is for one look at each of the files
-    decided = next((one for one in location.files if one.name == name), None) if location else None
-    if decided is None or location is None:
-        return False
-    try:
-        return Reader().stat_at(name, f"{parent}/{name}", fs_kind=location.fs_kind) == decided
-    except WcacheError:
-        return False

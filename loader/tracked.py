@@ -16,15 +16,18 @@ from wcache.core.model.events import Engine
 from wcache.core.model.vocabulary import Mode
 from wcache.loader import safetensors_api as api
 from wcache.loader.attach import Attachment
+from wcache.loader.live import attached
 from wcache.loader.question import whole_of
 
 _QUIET_S = 2.0
+_PAUSE_S = 30.0  # the same while shards are left to open: some programs work on each before they open the next
 _ENGINES = ("vllm", "sglang", "diffusers", "sentence_transformers", "transformers")  # whoever builds on another stands before it
 
 
 class Load:
-    """One load of one checkpoint. It has ended when its files have been closed for `_QUIET_S`: programs open a checkpoint's files one
-    after the other, and some look into one of them first. Until then it keeps the attachment.
+    """One load of one checkpoint. It has ended when its files have been closed for `_QUIET_S`, or for `_PAUSE_S` while some of a hit's
+    were not opened: programs open a checkpoint's files one after the other, and some look into one of them first. Until then it keeps
+    the attachment.
 
     A Report of its files: it sums up, and tells the attachment at the end. What the program read and still points into the mapping by
     then was not copied, whatever the program is; the rest was copied, or dropped.
@@ -36,6 +39,7 @@ class Load:
         self._parent = _parent(path)
         self._lock = threading.RLock()
         self._files = 0
+        self._opened: set[str] = set()
         self._ended = False
         self._mapped: list[api.Mapped] = []
         self._ms = 0.0
@@ -47,12 +51,13 @@ class Load:
         """Whether a miss that was decided for this load's first file is one for this file too: a shard of the same whole."""
         return not self.attachment.hit and whole_of(self._path, Reader()) == whole_of(path, Reader())
 
-    def join(self) -> bool:
+    def join(self, path: str) -> bool:
         """Count a file in; False when the load has ended."""
         with self._lock:
             if self._ended:
                 return False
             self._files += 1
+            self._opened.add(os.path.basename(path))  # noqa: PTH119 (as elsewhere)
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -63,9 +68,14 @@ class Load:
         with self._lock:
             self._files -= 1
             if not self._files and not self._ended:
-                self._timer = threading.Timer(_QUIET_S, self._end_if_quiet)
+                self._timer = threading.Timer(_QUIET_S if self._opened >= self._wanted() else _PAUSE_S, self._end_if_quiet)
                 self._timer.daemon = True
                 self._timer.start()
+
+    def _wanted(self) -> set[str]:
+        """The files that a hit was decided for; none where nobody looked at them."""
+        location = self.attachment.location
+        return {one.name for one in location.files} if self.attachment.hit and location is not None else set()
 
     def serves_from(self, source: api.Mapped) -> None:
         self._mapped.append(source)
@@ -134,6 +144,17 @@ def _end_all() -> None:
         load.end()
 
 
+_at_exit: Any = None
+
+
+def _end_in_worker() -> None:
+    """Processes of multiprocessing that were forked end by os._exit: of what was registered to run at the end, only its own does."""
+    global _at_exit
+    util: Any = sys.modules.get("multiprocessing.util")  # there in each of them, and no import for all others
+    if util is not None and (_at_exit is None or not _at_exit.still_active()):  # a new process has forgotten it
+        _at_exit = util.Finalize(None, _end_all, exitpriority=0)
+
+
 os.register_at_fork(after_in_child=_forget)
 atexit.register(_end_all)
 
@@ -163,13 +184,14 @@ def _joined(path: str, policy: Mapping[str, Any]) -> Load:
     parent = _parent(path)
     with _locks.setdefault(parent, threading.Lock()):
         load = _latest.get(parent)
-        if load is not None and load.covers(path) and load.join():
+        if load is not None and load.covers(path) and load.join(path):
             return load
-        attachment = api.attached(path, policy)
-        if load is None or load.attachment is not attachment or not load.join():
+        attachment = attached(path, policy)
+        if load is None or load.attachment is not attachment or not load.join(path):
             load = _latest[parent] = Load(attachment, path)
             _running.add(load)
-            load.join()
+            _end_in_worker()
+            load.join(path)
         return load
 
 

@@ -175,8 +175,8 @@ def loader_class() -> type:
 
 
 def other_choice(directory: str) -> str:
-    """Why vLLM reads other files there than a checkpoint's own: those of Mistral's own format before an index, and without an index all that
-    there are. "" where it does not, and for what is no directory."""
+    """Why vLLM reads other files there than a checkpoint's own: those of Mistral's own format before an index, and without an index all.
+    "" where it does not, and for what is no directory."""
     try:
         names = sorted(path.name for path in Path(directory).iterdir() if path.name.endswith((".safetensors", ".safetensors.index.json")))
     except OSError:

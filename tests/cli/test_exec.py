@@ -183,6 +183,61 @@ for _ in range(2):
     assert [row["decision"] for row in rows] == ["hit", "hit"] and len({row["launch"] for row in rows}) == 1
 
 
+def test_an_earlier_start_of_the_same_name_does_not_count(execute: Exec, place: Place) -> None:
+    """Nor does a launch whose name begins alike."""
+    execute.daemon.load(place.path)
+    name = "l-" + secrets.token_hex(4)
+    assert execute.python(LOAD, place.path, WCACHE_LAUNCH=name + "x").returncode == 0
+    assert execute.python(LOAD, place.path, WCACHE_LAUNCH=name).returncode == 0 and execute.receipt()["complete"]
+    done = execute(sys.executable, "-E", "-c", LOAD, str(place.path), WCACHE_LAUNCH=name)
+    found = execute.receipt()
+    assert (done.returncode, found["attaches"], found["complete"]) == (0, [], False), done.stderr
+    assert "0 attaches recorded" in done.stderr and found["launch"] == name
+
+
+def test_shards_with_a_pause_between_them_are_one_load_with_all_its_bytes(execute: Exec, place: Place) -> None:
+    execute.daemon.load(place.path)
+    script = f"""
+import sys, threading
+from safetensors.numpy import load_file
+from wcache.loader import tracked
+tracked._QUIET_S = 0.0
+kept = []
+for name in ({FIRST!r}, {SECOND!r}):
+    kept.append(load_file(sys.argv[1] + "/" + name))
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer) and not thread.interval:
+            thread.join(30)
+"""
+    done = execute.python(script, place.path)
+    (row,) = execute.receipt()["attaches"]
+    assert (row["decision"], row["mode"], row["mapped_bytes"]) == ("hit", "zero_copy", WEIGHTS_BYTES), done.stderr
+
+
+@pytest.mark.parametrize("start", ["fork", "forkserver"])
+def test_what_workers_of_multiprocessing_loaded_is_told_at_their_end(execute: Exec, place: Place, start: str, disk_path: Path) -> None:
+    """They end by os._exit."""
+    other = make_checkpoint(disk_path / "other", {"w": np.ones((2, 2), np.float32)})
+    execute.daemon.load(place.path)
+    script = disk_path / "workers.py"
+    script.write_text(f"""
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from safetensors.numpy import load_file
+def work(path):
+    return len(load_file(path))
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, mp_context=get_context({start!r})) as pool:
+        print(*pool.map(work, sys.argv[1:]))
+""")
+    done = execute(sys.executable, str(script), str(place.path / FIRST), str(other / "model.safetensors"))
+    assert done.stdout.split() == ["2", "1"], done.stderr
+    hit, fallback = execute.receipt()["attaches"]
+    assert (hit["decision"], hit["mapped_bytes"]) == ("hit", WEIGHTS_BYTES // 2), done.stderr
+    assert (fallback["decision"], fallback["fallback_bytes"]) == ("fallback", 16), done.stderr
+
+
 def test_a_program_that_uses_the_loader_itself_is_not_asked_for_twice(execute: Exec, place: Place) -> None:
     """Its fallback reads the disk through the package, which is not a load of its own."""
     done = execute.python(LOAD.replace("from safetensors import", "from wcache.loader import"), place.path)

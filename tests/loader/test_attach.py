@@ -35,7 +35,7 @@ from wcache.core.model.events import (
 from wcache.core.model.evidence import Grant
 from wcache.core.model.vocabulary import TrustScope
 from wcache.ledger.store import Ledger, NewEvent
-from wcache.loader import load_file
+from wcache.loader import attachment_of, load_file
 from wcache.loader.attach import attach
 from wcache.loader.check import check
 
@@ -394,6 +394,30 @@ def test_a_forked_child_reads_and_says_nothing(host: Any, base: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
     wait_until(lambda: host.record.of(LeaseEnded))
     assert host.leases() == 0 and len(host.record.all()) == events + 1
+
+
+@pytest.mark.parametrize("on_miss", ["fallback", "strict"])
+def test_a_forked_child_that_cannot_map_what_its_parent_attached_attaches_by_itself(host: Any, base: Path, on_miss: str) -> None:
+    """It was silent about it: the child read the disk, or failed, and nothing was on record."""
+    host.daemon.load(base)
+    path = base / "model-00001-of-00002.safetensors"
+    found = load_file(path, settings=host.settings, on_miss=on_miss)
+    attachment = attachment_of(next(iter(found.values())))
+    assert attachment is not None
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with open(os.devnull, "rb") as null:
+                os.dup2(null.fileno(), attachment.segments[path.name].descriptor)
+            own = load_file(path, settings=host.settings, on_miss=on_miss)
+            status = int({name: bits(one) for name, one in own.items()} != {name: bits(one) for name, one in found.items()})
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    wait_until(lambda: len(host.record.of(MapCompleted)) == 2)
+    first, second = host.record.of(AttachDecided)
+    assert [one.attach for one in host.record.of(MapCompleted)] == [first.attach, second.attach] and first.attach == attachment.attach
 
 
 def _resident_bytes() -> int:

@@ -109,6 +109,29 @@ class TestCopy:
         with pytest.raises(StrictMiss, match="released"):
             load_file(base / FIRST, settings=host.settings, mode="copy")
 
+    def test_a_look_at_names_is_no_copy_and_leaves_the_weights_to_the_load(self, host: Any, base: Path) -> None:
+        host.daemon.load(base)
+        for name in (FIRST, SECOND):
+            with safe_open(base / name, "pt", settings=host.settings, mode="copy") as file:
+                assert file.keys()
+        assert not host.record.of(MapCompleted) and not host.record.of(ReleaseRequested)
+        found = {
+            **load_file(base / FIRST, settings=host.settings, mode="copy"),
+            **load_file(base / SECOND, settings=host.settings, mode="copy"),
+        }
+        assert_weights(found, base)
+        assert host.record.last(MapCompleted).tensors == len(found)
+        assert host.record.last(ReleaseCompleted) and host.leases() == 0
+
+    def test_what_was_left_out_is_not_counted_and_stays_resident(self, host: Any, base: Path) -> None:
+        host.daemon.load(base)
+        for name in (FIRST, SECOND):
+            with safe_open(base / name, "pt", settings=host.settings, mode="copy") as file:
+                one = file.get_tensor(file.keys()[-1])
+        mapped = host.record.last(MapCompleted)
+        assert (mapped.tensors, mapped.copied_tensors) == (2, 2) and mapped.bytes >= one.nbytes
+        assert host.leases() == 0 and not host.record.of(ReleaseRequested)
+
     def test_a_file_whose_reading_broke_off_is_not_taken_for_copied(self, host: Any, base: Path) -> None:
         host.daemon.load(base)
         for name in (FIRST, SECOND):
