@@ -32,7 +32,7 @@ from wcache.loader.attach import Attachment, attach
 VIEWS = "views"
 """Where views lie by default, below the runtime directory."""
 
-_MARK = ".wcache-view"
+_MARK = ".wcache-view"  # says which names were made, and where their links lead (null: a file); its lock says that the maker lives
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".ot", ".index.json")
 _LOW_FD, _HIGH_FD = 256, 65536  # the kernel's table of descriptors grows with the highest
 
@@ -125,6 +125,7 @@ def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: 
     root = Path(resolved.root)
     links: dict[str, str] = {}
     index: str | None = None
+    written: str | None = None
     if attachment.hit:
         _raise_descriptors(attachment)
         links = {name: f"/proc/{os.getpid()}/fd/{segment.descriptor}" for name, segment in attachment.segments.items()}
@@ -134,7 +135,7 @@ def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: 
         elif resolved.single_file is not None and len(links) == 1:
             links = {resolved.single_file: next(iter(links.values()))}
         else:
-            _write_index(path / MODEL_INDEX, attachment)
+            written = MODEL_INDEX
     else:
         found = open_checkpoint(attachment.question.spelling, revision=revision).location
         links = {file.name: os.path.realpath(root / file.name) for file in found.files}
@@ -148,6 +149,10 @@ def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: 
     if resolved.single_file is None:
         beside = [entry.name for entry in root.iterdir() if not entry.name.startswith(".") and not entry.name.endswith(_WEIGHTS)]
         links.update({name: os.path.realpath(root / name) for name in beside if name not in links})
+    made: dict[str, str | None] = {**links, **({written: None} if written else {})}
+    (path / _MARK).write_text(json.dumps(made), encoding="ascii")  # before they are made: whoever clears away must know them
+    if written:
+        _write_index(path / written, attachment)
     for name, target in links.items():
         (path / name).symlink_to(target)
     return shards
@@ -233,10 +238,17 @@ def _remove_if_dead(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """The links, the index, the mark, and the directory unless something else lies in it. Nothing is followed."""
+    """What the mark says was made there, the mark, and the directory unless something else lies in it. Nothing is followed."""
+    made: dict[str, str | None] = {}
+    with suppress(OSError, ValueError):
+        made = json.loads((path / _MARK).read_bytes())
     with suppress(OSError):
         for entry in list(path.iterdir()):
-            if entry.is_symlink() or entry.name in (MODEL_INDEX, _MARK):
-                with suppress(OSError):
+            with suppress(OSError):
+                if entry.name == _MARK or (entry.name in made and _link_of(entry) == made[entry.name]):
                     entry.unlink()
         path.rmdir()
+
+
+def _link_of(entry: Path) -> str | None:
+    return str(entry.readlink()) if entry.is_symlink() else None

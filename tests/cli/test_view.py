@@ -178,6 +178,20 @@ def test_a_directory_that_is_not_ours_is_left_alone(daemon: DaemonProcess, wcach
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["result.txt"]
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_links_that_somebody_else_made_in_a_view_stay(daemon: DaemonProcess, wcache: Cli, place: Path, tmp_path: Path, end: int) -> None:
+    """Also when the holder was killed, and the next view clears away."""
+    daemon.load(place)
+    view = tmp_path / "v"
+    with viewing(daemon, place, view, end=end):
+        (view / "notes").symlink_to(tmp_path)
+        (view / "tokenizer.json").unlink()
+        (view / "tokenizer.json").symlink_to(tmp_path / "mine.json")
+    if end == signal.SIGKILL:
+        assert "not empty" in wcache("view", str(place), str(view), "--", "true").stderr
+    assert {entry.name for entry in view.iterdir()} == {"notes", "tokenizer.json"}
+
+
 def test_a_dead_view_in_a_named_directory_is_replaced(daemon: DaemonProcess, place: Path, tmp_path: Path, weights: Weights) -> None:
     daemon.load(place)
     with viewing(daemon, place, tmp_path / "v", end=signal.SIGKILL):
