@@ -39,12 +39,13 @@ _LOW_FD, _HIGH_FD = 256, 65536  # the kernel's table of descriptors grows with t
 
 class View:
     """A made view: `path` is its directory, `attachment` what was decided. A hit is leased until `close()`; on a fallback the links lead
-    to the shards on disk and nothing is leased."""
+    to the shards on disk and nothing is leased. `on_disk` names the weights beside the checkpoint, which always come from the disk."""
 
-    def __init__(self, path: Path, attachment: Attachment, shards: tuple[str, ...], mark: int) -> None:
+    def __init__(self, path: Path, attachment: Attachment, shards: tuple[str, ...], on_disk: tuple[str, ...], mark: int) -> None:
         self.path = path
         self.attachment = attachment
         self.shards = shards
+        self.on_disk = on_disk
         self._mark = mark
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ def make_view(
             engine=Engine(name="wcache view", version=__version__, pid=os.getpid()),
             on_progress=on_progress,
         )
-        shards = _laid_out(path, resolved, attachment, revision)
+        shards, on_disk = _laid_out(path, resolved, attachment, revision)
     except BaseException:
         _remove(path)
         os.close(mark)
@@ -104,10 +105,10 @@ def make_view(
         attachment.settle()
     else:
         attachment.fell_back(0, seconds)  # the view itself reads nothing
-    return View(path, attachment, shards, mark)
+    return View(path, attachment, shards, on_disk, mark)
 
 
-def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[str, ...]:
+def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """As `_fill`; what goes wrong is on record before it is raised."""
     try:
         return _fill(path, resolved, attachment, revision)
@@ -120,16 +121,17 @@ def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revisi
         raise problem from None
 
 
-def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[str, ...]:
-    """The links, and the index where the resident weights are sharded otherwise than the asked checkpoint. Returns the shards' names."""
+def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The links, and the index where the resident weights are sharded otherwise than the asked checkpoint. Returns the names of the
+    shards, and of weights beside them: what a tool finds in the checkpoint's directory it has to find here."""
     root = Path(resolved.root)
     links: dict[str, str] = {}
     index: str | None = None
     written: str | None = None
+    asked = attachment.location
     if attachment.hit:
         _raise_descriptors(attachment)
         links = {name: f"/proc/{os.getpid()}/fd/{segment.descriptor}" for name, segment in attachment.segments.items()}
-        asked = attachment.location
         if attachment.same_files and asked is not None:
             index = asked.index.name if asked.index else None
         elif resolved.single_file is not None and len(links) == 1:
@@ -137,25 +139,34 @@ def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: 
         else:
             written = MODEL_INDEX
     else:
-        found = open_checkpoint(attachment.question.spelling, revision=revision).location
-        links = {file.name: os.path.realpath(root / file.name) for file in found.files}
-        index = found.index.name if found.index else None
+        asked = open_checkpoint(attachment.question.spelling, revision=revision).location
+        links = {file.name: os.path.realpath(root / file.name) for file in asked.files}
+        index = asked.index.name if asked.index else None
     wrong = next((name for name in links if name in ("", ".", "..") or "/" in name or "\0" in name), None)
     if wrong is not None:
         raise MappingFailed(f"{wrong!r} is no file name", where=str(path))
     shards = tuple(sorted(links))
     if index is not None:
         links[index] = os.path.realpath(root / index)
+    on_disk: tuple[str, ...] = ()
     if resolved.single_file is None:
-        beside = [entry.name for entry in root.iterdir() if not entry.name.startswith(".") and not entry.name.endswith(_WEIGHTS)]
-        links.update({name: os.path.realpath(root / name) for name in beside if name not in links})
+        entries = [entry for entry in root.iterdir() if not entry.name.startswith(".") and entry.name not in links]
+        own = {file.name for file in asked.files} if asked is not None else set()
+        strays = [entry.name for entry in entries if asked is not None and entry.suffix == ".safetensors" and entry.name not in own]
+        beside = [entry.name for entry in entries if not entry.name.endswith(_WEIGHTS)]
+        links.update({name: os.path.realpath(root / name) for name in (*beside, *strays)})
+        on_disk = tuple(sorted((*strays, *(f"{name}/" for name in beside if _has_weights(root / name)))))
     made: dict[str, str | None] = {**links, **({written: None} if written else {})}
     (path / _MARK).write_text(json.dumps(made), encoding="ascii")  # before they are made: whoever clears away must know them
     if written:
         _write_index(path / written, attachment)
     for name, target in links.items():
         (path / name).symlink_to(target)
-    return shards
+    return shards, on_disk
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(name.endswith(_WEIGHTS) for _, _, names in os.walk(folder) for name in names)
 
 
 def _raise_descriptors(attachment: Attachment) -> None:

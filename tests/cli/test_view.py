@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from support.commands import Cli, clean_environ, ok
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until
@@ -91,6 +91,24 @@ def test_a_plain_reader_finds_a_checkpoint_whose_shards_are_sealed_memory(
         assert ok(wcache("release", residency, "--json"), 7)["error"]["code"] == "refused"
     assert not path.exists()
     wait_until(lambda: not daemon.status().leases)
+
+
+def test_weights_beside_the_checkpoint_are_shown_from_disk_and_named(
+    daemon: DaemonProcess, wcache: Cli, place: Path, disk_path: Path, weights: Weights
+) -> None:
+    """An adapter is a part of what a tool finds on disk; the checkpoint's own shards are not, also where others stand for them."""
+    (place / "adapter_config.json").write_text("{}")
+    save_file({"lora": np.ones(4, np.float32)}, place / "adapter_model.safetensors")
+    (place / "2_Dense").mkdir()
+    save_file({"linear": np.ones(4, np.float32)}, place / "2_Dense" / "model.safetensors")
+    daemon.load(make_checkpoint(disk_path / "three", weights, shards=3))
+    list_it = f"(ls $WCACHE_VIEW; readlink $WCACHE_VIEW/adapter_model.safetensors) >{disk_path}/shown"
+    done = wcache("view", str(place), "--strict", "--", "sh", "-c", list_it)
+    assert done.returncode == 0 and done.stderr.rstrip().endswith("; from disk: 2_Dense/, adapter_model.safetensors"), done.stderr
+    shown = (disk_path / "shown").read_text().split()
+    assert shown[-1] == str(place / "adapter_model.safetensors")
+    assert {"adapter_config.json", "adapter_model.safetensors"} < set(shown)
+    assert len([name for name in shown if name.startswith("model-")]) == 3
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
