@@ -76,7 +76,16 @@ def _hook_loading() -> None:
 
     source = HookSource(FORMAT, "wcache-ledger")
     HookRegistry.register("sglang.srt.model_loader.loader.get_model_loader", _choose, HookType.AROUND, source=source)
+    HookRegistry.register("sglang.srt.model_loader.loader.DefaultModelLoader.__init__", _from_disk, HookType.BEFORE, source=source)
     HookRegistry.apply_hooks()
+
+
+def _from_disk(loader: Any, load_config: Any) -> Any:
+    """Where SGLang builds its loader of files by itself, for a LoRA adapter, it is to read files, and that is no attach."""
+    if load_config.load_format != FORMAT:
+        return None
+    extra = {key: value for key, value in load_config.model_loader_extra_config.items() if key in _DISK_KEYS and key != _TRACK}
+    return (loader, dataclasses.replace(load_config, load_format="auto", model_loader_extra_config=extra)), {}
 
 
 def _choose(original: Any, load_config: Any, model_config: Any = None) -> Any:

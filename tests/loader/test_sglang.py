@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
+from typing import Any
+
+from wcache.loader import sglang
 
 
 def test_importing_the_plugin_needs_the_standard_library_only() -> None:
@@ -23,3 +27,19 @@ for name in ("blake3", "safetensors", "torch"):
 import wcache.ledger.store, wcache.loader.engine_start, wcache.loader.record, wcache.loader.sglang_place
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@dataclasses.dataclass
+class LoadConfig:
+    """What counts here of SGLang's."""
+
+    load_format: str
+    model_loader_extra_config: dict[str, Any]
+
+
+def test_where_sglang_builds_its_loader_of_files_by_itself_it_reads_files() -> None:
+    """It does for LoRA adapters, with the load format that the start was given, and knows no keys of ours."""
+    loader = object()
+    asked = LoadConfig("wcache", {"fallback": False, "enable_weights_track": False, "num_threads": 2})
+    assert sglang._from_disk(loader, asked) == ((loader, LoadConfig("auto", {"num_threads": 2})), {})
+    assert sglang._from_disk(loader, LoadConfig("auto", {"num_threads": 2})) is None
