@@ -23,7 +23,8 @@ VIEW_HELP = """Show resident weights as a directory that any tool can read.
 
 The directory has the checkpoint's configuration and tokenizer, and at each shard's place a link to its sealed memory. Tools of the same
 user in the same pid namespace read it like any checkpoint; nobody can write it. It is leased while it exists. On a miss its links lead
-to the disk, or with --strict there is none.
+to the disk, or with --strict there is none. Other weights beside the shards, such as an adapter or those in folders, are links to the
+disk, and named.
 
 Without COMMAND it exists until Ctrl+C or SIGTERM, and its path is printed on stdout. With COMMAND it exists as long as that runs; {view}
 in its arguments, and WCACHE_VIEW in its environment, are the path. Exits with the status of the command.
@@ -111,6 +112,7 @@ def _document(made: View) -> dict[str, Any]:
         "tier": decision.tier,
         "residency": decision.residency,
         "shards": list(made.shards),
+        "on_disk": list(made.on_disk),
     }
 
 
@@ -118,5 +120,6 @@ def _sentence(made: View) -> str:
     decision = made.attachment.decision
     seq = "-" if made.attachment.seq is None else made.attachment.seq
     if made.attachment.hit:
-        return f"{made.path}: {len(made.shards)} shards of {decision.residency}, tier {decision.tier}, seq {seq}"
+        rest = f"; from disk: {', '.join(made.on_disk)}" if made.on_disk else ""
+        return f"{made.path}: {len(made.shards)} shards of {decision.residency}, tier {decision.tier}, seq {seq}{rest}"
     return f"{made.path}: {len(made.shards)} shards on disk, {decision.reason}, seq {seq}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,10 +23,14 @@ from wcache.core.model.policy import Policy
 from wcache.drill.interrupts import uninterrupted
 
 _START_S = 60.0
+_KILL_S = 10.0
 
 
 class OwnDaemon:
-    """A context manager: at its end the daemon is stopped and its runtime directory gone. The ledger stays, below `out`."""
+    """A context manager: at its end no process of the daemon is left, however its start went, and its runtime directory is gone.
+
+    The ledger stays, below `out`.
+    """
 
     def __init__(self, out: Path, policy: Policy) -> None:
         self.runtime_dir = Path(tempfile.mkdtemp(prefix="wcache-drill-", dir=os.environ.get("XDG_RUNTIME_DIR")))
@@ -34,14 +39,16 @@ class OwnDaemon:
         self._config = out / "wcache.toml"
         self._config.write_text(_policy_file(policy), encoding="utf-8")
         self.pids: tuple[int, ...] = ()
+        self._started = False
 
     def __enter__(self) -> OwnDaemon:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with uninterrupted():
-            with suppress(WcacheError, subprocess.TimeoutExpired):
+            with suppress(WcacheError):
                 self.stop()
+            self._kill()  # what did not listen yet could not be asked to stop
             shutil.rmtree(self.runtime_dir, ignore_errors=True)
 
     def environ(self) -> dict[str, str]:
@@ -56,8 +63,9 @@ class OwnDaemon:
         }
 
     def start(self) -> float:
-        """Seconds until it was ready."""
+        """Seconds until it was ready. Raises RequestRefused where it is not after 60 s."""
         began_s = time.monotonic()
+        self._started = True
         with uninterrupted():
             ready = self._wcache("daemon", "start", timeout_s=_START_S)
             self.pids = tuple(pid for pid in (ready["server_pid"], ready["vault_pid"]) if pid)
@@ -78,23 +86,42 @@ class OwnDaemon:
 
     def stop(self) -> None:
         """Idempotent. Weights that a server has mapped stay mapped there."""
-        if self.pids:
+        if self._started:
             self._wcache("daemon", "stop", "--force", timeout_s=_START_S)
-            self.pids = ()
+            self._started, self.pids = False, ()
+
+    def _kill(self) -> None:
+        """Whatever has this daemon's runtime directory in its environment: commands, vault, server, workers."""
+        mark = b"\0WCACHE_RUNTIME_DIR=%s\0" % os.fsencode(self.runtime_dir)
+        deadline_s = time.monotonic() + _KILL_S
+        while time.monotonic() < deadline_s:
+            left = False
+            for entry in Path("/proc").iterdir():
+                with suppress(OSError, ValueError):
+                    if int(entry.name) != os.getpid() and mark in b"\0" + (entry / "environ").read_bytes():
+                        os.kill(int(entry.name), signal.SIGKILL)
+                        left = True
+            if not left:
+                return
+            time.sleep(0.05)
 
     def _wcache(self, *words: str, timeout_s: float | None) -> Any:
         """Raises RequestRefused with what the command said."""
         command = [sys.executable, "-m", "wcache.cli", *words, "--json"]
         # A session of its own: Ctrl+C is the drill's, which stops the daemon in its own order.
-        done = subprocess.run(
-            command,
-            env=self.environ(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-            start_new_session=True,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                env=self.environ(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            remedy = f"{self.state_dir / 'daemon.log'} may say why"
+            raise RequestRefused(f"not done within {timeout_s:.0f} s", where=f"wcache {' '.join(words)}", remedy=remedy) from None
         try:
             document = json.loads(done.stdout)
         except ValueError:

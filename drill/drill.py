@@ -24,7 +24,7 @@ from wcache.drill.command import ServerCommand, Tensors
 from wcache.drill.memory import MemoryPoint, cached_share, memory_point, visible_gpus
 from wcache.drill.receipt import Preparation, receipt
 from wcache.drill.runs import Result, Run
-from wcache.drill.server import RunningServer, port_taken, session_of, wait_port_free
+from wcache.drill.server import RunningServer, port_taken, wait_port_free
 from wcache.drill.twin import make_twin
 from wcache.ledger.audit import Audit
 from wcache.ledger.moment import utc
@@ -156,7 +156,7 @@ class Drill:
             if healthy:
                 self._ask(seen, server, running)
             if seen.ready:
-                held = memory_point(point, daemon=self._daemon.pids, server=session_of(running.pid), gpus=self._uuids)
+                held = memory_point(point, daemon=self._daemon.pids, server=running.processes(), gpus=self._uuids)
                 seen.server_weights_bytes, seen.server_rest_bytes = held.server.weights_bytes, held.server.rest_bytes
                 if point and point not in {found.moment for found in self._points}:
                     self._points.append(held)
@@ -164,7 +164,7 @@ class Drill:
             seen.killed = running.killed
             if not seen.ready:
                 seen.last_words = running.last_words()
-        wait_port_free(server.host, server.port)
+        seen.port_taken = not wait_port_free(server.host, server.port)
         self._read_ledger(seen, log)
         return self._finish(run, seen)
 

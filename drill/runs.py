@@ -33,7 +33,7 @@ class Result(msgspec.Struct, kw_only=True):
     """What was seen of a run. `attaches` are the ledger's rows of its launch; `decided` those that count, one a rank and checkpoint.
 
     `elapsed_s` is the time to the first 200 of /health, or to the end of a start that never got there; `ready` means that it also
-    answered. `exit_status` is that of a server that ended by itself."""
+    answered. `exit_status` is that of a server that ended by itself. `port_taken`: somebody listened on its port after its end."""
 
     label: str
     case: Case
@@ -50,6 +50,7 @@ class Result(msgspec.Struct, kw_only=True):
     exit_status: int | None = None
     timed_out: bool = False
     killed: bool = False
+    port_taken: bool = False
     no_answer: str = ""
     answers: list[str] = []
     answers_equal: bool | None = None
@@ -91,6 +92,11 @@ def judge(run: Run, seen: Result, tensors: str, disk: Sequence[str]) -> list[str
     """What was not as it must be, in words; empty where everything was. `disk` are the baseline's answers."""
     if seen.skipped:
         return []
+    left = ["somebody still listens on its port after its end: what follows may be answers of that one"] if seen.port_taken else []
+    return [*_judge(run, seen, tensors, disk), *left]
+
+
+def _judge(run: Run, seen: Result, tensors: str, disk: Sequence[str]) -> list[str]:
     match run.case:
         case "disk":
             return _ready(seen)

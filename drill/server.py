@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,12 +24,14 @@ _HEALTH_S = 2.0
 _END_LINES = 8
 _END_BYTES = 1 << 20
 _ERROR = re.compile(r"\w(Error|Exception|Miss|Invalid): ")
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy of the environment has no business with this host
 
 
 class RunningServer:
-    """A context manager: whatever happens inside, no process of the session is left.
+    """A context manager: whatever happens inside, no process is left that the server started, also none that became a daemon.
 
+    While it runs, whatever it leaves without a parent becomes a child of this process (prctl(2), PR_SET_CHILD_SUBREAPER).
     `pid` is also the process group and session. `exit_status` is None while it runs; 128+n says that signal n ended it.
     """
 
@@ -36,18 +39,22 @@ class RunningServer:
         self._words = list(words)
         self._environ = dict(environ)
         self._process: subprocess.Popen[bytes]
+        self._others: set[int] = set()  # this process's children of before
         self.log = log
         self.began_s = 0.0
         self.killed = False  # SIGINT was not enough
 
     def __enter__(self) -> RunningServer:
         """Raises UsageError where the command cannot be started."""
+        self._others = set(_children())
+        _adopt(True)
         try:
             with uninterrupted(), self.log.open("wb") as sink:
                 self._process = subprocess.Popen(
                     self._words, env=self._environ, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
                 )
         except OSError as error:
+            _adopt(False)
             raise UsageError(f"cannot be started: {error.strerror}", where=self._words[0]) from None
         except KeyboardInterrupt:
             self.stop()
@@ -61,6 +68,14 @@ class RunningServer:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def processes(self) -> set[int]:
+        """Pids of its session and of all its descendants, wherever they went; no zombies."""
+        return session_of(self.pid, self._adopted())
+
+    def _adopted(self) -> dict[int, str]:
+        """What became a child of this process meanwhile, and its state (proc_pid_stat(5))."""
+        return {pid: state for pid, state in _children().items() if pid not in self._others and pid != self.pid}
 
     @property
     def exit_status(self) -> int | None:
@@ -85,7 +100,7 @@ class RunningServer:
                 self._process.wait(min(POLL_S, left_s))
 
     def stop(self) -> None:
-        """SIGINT to the server, SIGKILL to all that is left of its session after 30 s or at its end. Idempotent."""
+        """SIGINT to the server, SIGKILL to all that is left of it after 30 s or at its end. Idempotent."""
         try:
             if self.exit_status is None:
                 self._process.send_signal(signal.SIGINT)
@@ -94,10 +109,17 @@ class RunningServer:
                 except subprocess.TimeoutExpired:
                     self.killed = True
         finally:
-            for pid in sorted(session_of(self.pid), reverse=True):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            deadline_s = time.monotonic() + STOP_S
+            while (left := self.processes()) and time.monotonic() < deadline_s:  # again: one that is killed may just have started another
+                for pid in sorted(left, reverse=True):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.01)
             self._process.wait()
+            for pid in self._adopted():
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            _adopt(False)
 
     def last_words(self) -> list[str]:
         """The end of its log, blank lines left out, below the last errors before it: what a dying engine says last is rarely why."""
@@ -120,27 +142,36 @@ def _healthy(url: str) -> bool:
         return False
 
 
-def session_of(leader: int) -> set[int]:
-    """Pids of a session that are no zombies, and the descendants of its leader that have left it (proc_pid_stat(5))."""
-    parents: dict[int, int] = {}
-    members: set[int] = set()
+def session_of(leader: int, more: Iterable[int] = ()) -> set[int]:
+    """Pids of a session and those of `more` that are no zombies, and all descendants of these, also those that have left the session."""
+    running = {pid: (parent, session) for pid, state, parent, session in _stats() if state not in "ZX"}
+    members = {pid for pid, (_, session) in running.items() if session == leader or pid in more}
+    grown = True
+    while grown:
+        found = {pid for pid, (parent, _) in running.items() if parent in members} - members
+        members |= found
+        grown = bool(found)
+    return members
+
+
+def _children() -> dict[int, str]:
+    """This process's, and the state of each."""
+    return {pid: state for pid, state, parent, _ in _stats() if parent == os.getpid()}
+
+
+def _stats() -> Iterator[tuple[int, str, int, int]]:
+    """Pid, state, parent and session of every process (proc_pid_stat(5))."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError, IndexError, ValueError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if fields[0] in "ZX":
-                continue
-            pid = int(entry.name)
-            parents[pid] = int(fields[1])
-            if int(fields[3]) == leader:
-                members.add(pid)
-    grown = True
-    while grown:
-        more = {pid for pid, parent in parents.items() if parent in members} - members
-        members |= more
-        grown = bool(more)
-    return members
+            yield int(entry.name), fields[0], int(fields[1]), int(fields[3])
+
+
+def _adopt(orphans: bool) -> None:
+    """Whether what this process's descendants leave without a parent becomes its child, instead of that of init."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
 
 
 def port_taken(host: str, port: int) -> bool:

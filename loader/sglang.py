@@ -14,7 +14,8 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wcache.loader.engine_start import refuse, told
@@ -30,6 +31,8 @@ START_VARIABLE = "WCACHE_SGLANG_START"
 _TRACK = "enable_weights_track"
 _DISK_KEYS = ("enable_multithread_load", "num_threads", _TRACK)
 """Keys of SGLang's own loader, handed on to it, and the one that vLLM has for not looking for parameters without a tensor."""
+
+_DRAFT, _TAKES_STRAYS = "mtp.safetensors", "Glm4Moe"  # as its `maybe_add_mtp_safetensors` has them
 
 _updates = itertools.count(1)
 """Live updates of this process: every rank counts the same ones."""
@@ -76,7 +79,16 @@ def _hook_loading() -> None:
 
     source = HookSource(FORMAT, "wcache-ledger")
     HookRegistry.register("sglang.srt.model_loader.loader.get_model_loader", _choose, HookType.AROUND, source=source)
+    HookRegistry.register("sglang.srt.model_loader.loader.DefaultModelLoader.__init__", _from_disk, HookType.BEFORE, source=source)
     HookRegistry.apply_hooks()
+
+
+def _from_disk(loader: Any, load_config: Any) -> Any:
+    """Where SGLang builds its loader of files by itself, for a LoRA adapter, it is to read files, and that is no attach."""
+    if load_config.load_format != FORMAT:
+        return None
+    extra = {key: value for key, value in load_config.model_loader_extra_config.items() if key in _DISK_KEYS and key != _TRACK}
+    return (loader, dataclasses.replace(load_config, load_format="auto", model_loader_extra_config=extra)), {}
 
 
 def _choose(original: Any, load_config: Any, model_config: Any = None) -> Any:
@@ -117,6 +129,7 @@ def _reading_links(chosen: Any) -> type:
         tracked: bool
         _weights: Any = None  # of the load that is under way
         _building: ExitStack
+        _takes_strays: bool = False
 
         def load_model(self, *, model_config: Any, device_config: Any) -> Any:
             with told(), ExitStack() as self._building, self._attaching(model_config) as weights:
@@ -149,12 +162,15 @@ def _reading_links(chosen: Any) -> type:
         def _prepare_weights(self, model_name_or_path: str, revision: Any, *how: Any, **named: Any) -> Any:
             if self._weights is None:
                 return super()._prepare_weights(model_name_or_path, revision, *how, **named)
-            place = self._weights.place_of(model_name_or_path, revision, _obstacle(how, named))
+            place = self._weights.place_of(model_name_or_path, revision, _obstacle(how, named) or self._stray(model_name_or_path, revision))
             if place != model_name_or_path:
                 return super()._prepare_weights(place, None, *how, **named)
             found = super()._prepare_weights(model_name_or_path, revision, *how, **named)
             self._weights.read_from(model_name_or_path, found[1])
             return found
+
+        def _stray(self, spelling: str, revision: Any) -> str:
+            return _stray_draft(spelling, revision) if self._takes_strays else ""
 
         @contextmanager
         def _attaching(self, model_config: Any, update: str = "") -> Iterator[Any]:
@@ -164,6 +180,8 @@ def _reading_links(chosen: Any) -> type:
             from wcache.loader.mapping import safetensors_dtype
             from wcache.loader.sglang_place import engine_of, launch_of, ranks_of
 
+            kinds = getattr(model_config.hf_config, "architectures", None) or ()
+            self._takes_strays = any(kind.startswith(_TAKES_STRAYS) for kind in kinds)
             self._weights = weights = Weights(
                 self.options.settings,
                 dtype=safetensors_dtype(model_config.dtype),
@@ -215,6 +233,19 @@ def _obstacle(how: tuple[Any, ...], named: dict[str, Any]) -> str:
     if patterns:
         return f"the model takes only {patterns} of the checkpoint"
     return "--model-checksum is about files" if getattr(get_server_args(), "model_checksum", None) else ""
+
+
+def _stray_draft(spelling: str, revision: str | None) -> str:
+    """SGLang adds a draft's layers to the files of the index where they lie beside them. No residency of the checkpoint has those."""
+    from wcache.core.checkpoint.checkpoint import open_checkpoint
+    from wcache.core.checkpoint.spelling import resolve_root
+    from wcache.core.model.errors import WcacheError
+
+    with suppress(WcacheError):  # what is wrong with the checkpoint is told by its attach
+        beside = (Path(resolve_root(spelling, revision).root) / _DRAFT).is_file()
+        if beside and _DRAFT not in {file.name for file in open_checkpoint(spelling, revision=revision).location.files}:
+            return f"{_DRAFT} is none of the checkpoint's shards, and SGLang reads it too"
+    return ""
 
 
 def _require_raw(tensors: str, tracked: object) -> None:

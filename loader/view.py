@@ -32,19 +32,20 @@ from wcache.loader.attach import Attachment, attach
 VIEWS = "views"
 """Where views lie by default, below the runtime directory."""
 
-_MARK = ".wcache-view"
+_MARK = ".wcache-view"  # says which names were made, and where their links lead (null: a file); its lock says that the maker lives
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".ot", ".index.json")
 _LOW_FD, _HIGH_FD = 256, 65536  # the kernel's table of descriptors grows with the highest
 
 
 class View:
     """A made view: `path` is its directory, `attachment` what was decided. A hit is leased until `close()`; on a fallback the links lead
-    to the shards on disk and nothing is leased."""
+    to the shards on disk and nothing is leased. `on_disk` names the weights beside the checkpoint, which always come from the disk."""
 
-    def __init__(self, path: Path, attachment: Attachment, shards: tuple[str, ...], mark: int) -> None:
+    def __init__(self, path: Path, attachment: Attachment, shards: tuple[str, ...], on_disk: tuple[str, ...], mark: int) -> None:
         self.path = path
         self.attachment = attachment
         self.shards = shards
+        self.on_disk = on_disk
         self._mark = mark
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ def make_view(
             engine=Engine(name="wcache view", version=__version__, pid=os.getpid()),
             on_progress=on_progress,
         )
-        shards = _laid_out(path, resolved, attachment, revision)
+        shards, on_disk = _laid_out(path, resolved, attachment, revision)
     except BaseException:
         _remove(path)
         os.close(mark)
@@ -104,10 +105,10 @@ def make_view(
         attachment.settle()
     else:
         attachment.fell_back(0, seconds)  # the view itself reads nothing
-    return View(path, attachment, shards, mark)
+    return View(path, attachment, shards, on_disk, mark)
 
 
-def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[str, ...]:
+def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """As `_fill`; what goes wrong is on record before it is raised."""
     try:
         return _fill(path, resolved, attachment, revision)
@@ -120,37 +121,52 @@ def _laid_out(path: Path, resolved: ResolvedRoot, attachment: Attachment, revisi
         raise problem from None
 
 
-def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[str, ...]:
-    """The links, and the index where the resident weights are sharded otherwise than the asked checkpoint. Returns the shards' names."""
+def _fill(path: Path, resolved: ResolvedRoot, attachment: Attachment, revision: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The links, and the index where the resident weights are sharded otherwise than the asked checkpoint. Returns the names of the
+    shards, and of weights beside them: what a tool finds in the checkpoint's directory it has to find here."""
     root = Path(resolved.root)
     links: dict[str, str] = {}
     index: str | None = None
+    written: str | None = None
+    asked = attachment.location
     if attachment.hit:
         _raise_descriptors(attachment)
         links = {name: f"/proc/{os.getpid()}/fd/{segment.descriptor}" for name, segment in attachment.segments.items()}
-        asked = attachment.location
         if attachment.same_files and asked is not None:
             index = asked.index.name if asked.index else None
         elif resolved.single_file is not None and len(links) == 1:
             links = {resolved.single_file: next(iter(links.values()))}
         else:
-            _write_index(path / MODEL_INDEX, attachment)
+            written = MODEL_INDEX
     else:
-        found = open_checkpoint(attachment.question.spelling, revision=revision).location
-        links = {file.name: os.path.realpath(root / file.name) for file in found.files}
-        index = found.index.name if found.index else None
+        asked = open_checkpoint(attachment.question.spelling, revision=revision).location
+        links = {file.name: os.path.realpath(root / file.name) for file in asked.files}
+        index = asked.index.name if asked.index else None
     wrong = next((name for name in links if name in ("", ".", "..") or "/" in name or "\0" in name), None)
     if wrong is not None:
         raise MappingFailed(f"{wrong!r} is no file name", where=str(path))
     shards = tuple(sorted(links))
     if index is not None:
         links[index] = os.path.realpath(root / index)
+    on_disk: tuple[str, ...] = ()
     if resolved.single_file is None:
-        beside = [entry.name for entry in root.iterdir() if not entry.name.startswith(".") and not entry.name.endswith(_WEIGHTS)]
-        links.update({name: os.path.realpath(root / name) for name in beside if name not in links})
+        entries = [entry for entry in root.iterdir() if not entry.name.startswith(".") and entry.name not in links]
+        own = {file.name for file in asked.files} if asked is not None else set()
+        strays = [entry.name for entry in entries if asked is not None and entry.suffix == ".safetensors" and entry.name not in own]
+        beside = [entry.name for entry in entries if not entry.name.endswith(_WEIGHTS)]
+        links.update({name: os.path.realpath(root / name) for name in (*beside, *strays)})
+        on_disk = tuple(sorted((*strays, *(f"{name}/" for name in beside if _has_weights(root / name)))))
+    made: dict[str, str | None] = {**links, **({written: None} if written else {})}
+    (path / _MARK).write_text(json.dumps(made), encoding="ascii")  # before they are made: whoever clears away must know them
+    if written:
+        _write_index(path / written, attachment)
     for name, target in links.items():
         (path / name).symlink_to(target)
-    return shards
+    return shards, on_disk
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(name.endswith(_WEIGHTS) for _, _, names in os.walk(folder) for name in names)
 
 
 def _raise_descriptors(attachment: Attachment) -> None:
@@ -233,10 +249,17 @@ def _remove_if_dead(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """The links, the index, the mark, and the directory unless something else lies in it. Nothing is followed."""
+    """What the mark says was made there, the mark, and the directory unless something else lies in it. Nothing is followed."""
+    made: dict[str, str | None] = {}
+    with suppress(OSError, ValueError):
+        made = json.loads((path / _MARK).read_bytes())
     with suppress(OSError):
         for entry in list(path.iterdir()):
-            if entry.is_symlink() or entry.name in (MODEL_INDEX, _MARK):
-                with suppress(OSError):
+            with suppress(OSError):
+                if entry.name == _MARK or (entry.name in made and _link_of(entry) == made[entry.name]):
                     entry.unlink()
         path.rmdir()
+
+
+def _link_of(entry: Path) -> str | None:
+    return str(entry.readlink()) if entry.is_symlink() else None

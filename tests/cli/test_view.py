@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from support.commands import Cli, clean_environ, ok
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until
@@ -91,6 +91,24 @@ def test_a_plain_reader_finds_a_checkpoint_whose_shards_are_sealed_memory(
         assert ok(wcache("release", residency, "--json"), 7)["error"]["code"] == "refused"
     assert not path.exists()
     wait_until(lambda: not daemon.status().leases)
+
+
+def test_weights_beside_the_checkpoint_are_shown_from_disk_and_named(
+    daemon: DaemonProcess, wcache: Cli, place: Path, disk_path: Path, weights: Weights
+) -> None:
+    """An adapter is a part of what a tool finds on disk; the checkpoint's own shards are not, also where others stand for them."""
+    (place / "adapter_config.json").write_text("{}")
+    save_file({"lora": np.ones(4, np.float32)}, place / "adapter_model.safetensors")
+    (place / "2_Dense").mkdir()
+    save_file({"linear": np.ones(4, np.float32)}, place / "2_Dense" / "model.safetensors")
+    daemon.load(make_checkpoint(disk_path / "three", weights, shards=3))
+    list_it = f"(ls $WCACHE_VIEW; readlink $WCACHE_VIEW/adapter_model.safetensors) >{disk_path}/shown"
+    done = wcache("view", str(place), "--strict", "--", "sh", "-c", list_it)
+    assert done.returncode == 0 and done.stderr.rstrip().endswith("; from disk: 2_Dense/, adapter_model.safetensors"), done.stderr
+    shown = (disk_path / "shown").read_text().split()
+    assert shown[-1] == str(place / "adapter_model.safetensors")
+    assert {"adapter_config.json", "adapter_model.safetensors"} < set(shown)
+    assert len([name for name in shown if name.startswith("model-")]) == 3
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -176,6 +194,20 @@ def test_a_directory_that_is_not_ours_is_left_alone(daemon: DaemonProcess, wcach
         assert "another view" in ok(wcache("view", str(place), str(tmp_path / "new"), "--json"), 7)["error"]["what"]
         (tmp_path / "new" / "result.txt").write_text("a tool's own")
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["result.txt"]
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_links_that_somebody_else_made_in_a_view_stay(daemon: DaemonProcess, wcache: Cli, place: Path, tmp_path: Path, end: int) -> None:
+    """Also when the holder was killed, and the next view clears away."""
+    daemon.load(place)
+    view = tmp_path / "v"
+    with viewing(daemon, place, view, end=end):
+        (view / "notes").symlink_to(tmp_path)
+        (view / "tokenizer.json").unlink()
+        (view / "tokenizer.json").symlink_to(tmp_path / "mine.json")
+    if end == signal.SIGKILL:
+        assert "not empty" in wcache("view", str(place), str(view), "--", "true").stderr
+    assert {entry.name for entry in view.iterdir()} == {"notes", "tokenizer.json"}
 
 
 def test_a_dead_view_in_a_named_directory_is_replaced(daemon: DaemonProcess, place: Path, tmp_path: Path, weights: Weights) -> None:

@@ -51,6 +51,7 @@ PROCESSED = row("fallback", "not_resident", kind="processed")
         (WARM, "raw", seen(WARM, row("hit"), complete=False), "not every rank"),
         (WARM, "raw", seen(WARM, row("hit"), answers=["a", "c"]), "prompt 2"),
         (WARM, "raw", seen(WARM, ready=False, timed_out=True, exit_status=None), "not ready within"),
+        (WARM, "raw", seen(WARM, row("hit"), port_taken=True), "still listens on its port"),
         (WARM, "processed", seen(WARM, row("hit", kind="processed", mode="zero_copy")), ""),
         (WARM, "processed", seen(WARM, PROCESSED, row("hit")), "raw tensors in mode copy"),
         (runs.ABSENT_FALLBACK, "raw", seen(runs.ABSENT_FALLBACK, row("fallback", "daemon_absent")), ""),

@@ -21,6 +21,19 @@ from wcache.drill.memory import cached_share, pss
 from wcache.drill.server import RunningServer, session_of
 from wcache.drill.twin import make_twin
 
+DAEMONISING = """
+import os, signal
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(write, b"%d" % os.getpid())
+        signal.pause()
+    os._exit(0)
+os.wait()
+print(os.read(read, 20).decode(), flush=True)
+signal.pause()
+"""
 STUBBORN = """
 import signal, subprocess, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -40,6 +53,16 @@ def test_a_server_that_ignores_sigint_is_killed_with_all_its_children(tmp_path: 
         assert {running.pid, *children_of(running.pid)} <= pids and os.getpid() not in pids
     assert running.killed and running.exit_status == 128 + 9
     wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_a_helper_that_became_a_daemon_is_counted_and_ends_with_its_server(tmp_path: Path) -> None:
+    """setsid(2) and two forks: neither of the server's session nor its descendant any more."""
+    log = tmp_path / "log"
+    with RunningServer([sys.executable, "-c", DAEMONISING], os.environ, log) as running:
+        wait_until(lambda: log.read_text().endswith("\n"), 60)
+        helper = int(log.read_text())
+        assert running.processes() == {running.pid, helper}
+    assert not Path(f"/proc/{helper}").exists()
 
 
 def test_an_interrupt_waits_until_what_is_started_is_known() -> None:
