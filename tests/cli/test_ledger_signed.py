@@ -59,7 +59,7 @@ def test_a_key_is_made_once_and_shown_without_its_secret(desk: Desk) -> None:
     for arguments in (("key", "show", desk.file("key")), ("checkpoint", "--key", desk.file("key"), "--json")):
         done = desk.wcache("ledger", *arguments)
         assert done.returncode == 0
-        assert secret.rsplit("+", 1)[1] not in done.stdout + done.stderr
+        assert secret.split("+", 4)[4] not in done.stdout + done.stderr  # base64 has a + of its own now and then
 
 
 def test_a_key_is_named_after_the_ledger_unless_it_has_a_name_of_its_own(desk: Desk) -> None:
