@@ -145,6 +145,8 @@ def test_a_server_that_dies_while_the_disk_is_full_comes_back_with_what_it_held(
     with tmpfs(tmp_path / "small", SMALL_BYTES) as small, running(small / "state") as daemon:
         loaded = daemon.load(model).residency
         found = ask(daemon, model)
+        found.report_mapped(1.0)
+        wait_until(lambda: daemon.events("map.completed"), what="the server read its thanks, from which on the vault has the lease")
         filler = fill(small)
         os.kill(daemon.pid, signal.SIGKILL)
         wait_until(lambda: daemon.log().count("the disk is full") >= 2, what="it tried, and tried again")
