@@ -115,7 +115,7 @@ def last_seq(settings: Settings) -> int:
 
     try:
         with Audit(settings.ledger) as audit:
-            return int(audit.head()["events"])
+            return audit.last_seq
     except WcacheError:
         return 0
 

@@ -166,6 +166,11 @@ class Audit:
             raise NotFound("the launch has no attach", where=launch, remedy="`wcache audit attaches --json` shows whole ids")
         return launch_summary(launch, found)
 
+    @property
+    def last_seq(self) -> int:
+        """Of the latest event; 0 where there is none."""
+        return int(self.head()["events"])
+
     # --- the whole --------------------------------------------------------------------------------------------------------
 
     def head(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Load:
             if self._ended:
                 return False
             self._files += 1
-            self._opened.add(os.path.basename(path))  # noqa: PTH119 (as elsewhere)
+            self._opened.add(os.path.basename(path))  # noqa: PTH119 (a string, as in _parent: once a file)
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None

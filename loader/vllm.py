@@ -110,11 +110,19 @@ def loader_class() -> type:
             return model
 
         def load_weights(self, model: Any, model_config: Any) -> None:
+            with self._watching(model), self._attaching(model, model_config):
+                super().load_weights(model, model_config)
+
+        @contextmanager
+        def _watching(self, model: Any) -> Iterator[None]:
+            """What a publish has to know of the model, and of what loading does to it beside filling tensors."""
+            if self._options.tensors == "raw":
+                yield
+                return
             from wcache.loader.vllm_form import form_of, plain_values, set_since
 
             self._form, before = form_of(model), plain_values(model)
-            with self._attaching(model, model_config):
-                super().load_weights(model, model_config)
+            yield
             self._set_by_loading = set_since(before, model)
 
         def get_all_weights(self, model_config: Any, model: Any) -> Iterator[Any]:

@@ -41,7 +41,9 @@ def prepare(command: Sequence[str], settings: Settings) -> Prepared:
     """
     if list(command[:2]) != ["vllm", "serve"] or len(command) < 3:
         raise UsageError("it is no command of vLLM", where=" ".join(command[:3]), remedy="wcache preload -- vllm serve MODEL …")
-    arguments = list(command[2:])
+    from wcache.ledger.audit import Audit
+
+    arguments = command[2:]
     if arguments[0].startswith("-") and not {"--config", "--model"} & {argument.partition("=")[0] for argument in arguments}:
         raise UsageError("the model has to come first", where=" ".join(command[:3]), remedy="vllm serve MODEL --option …")
     for argument in arguments:
@@ -53,12 +55,13 @@ def prepare(command: Sequence[str], settings: Settings) -> Prepared:
     except ImportError as error:
         raise Unsupported(f"vllm cannot be imported ({error})", remedy="run this in the environment that vLLM is installed in") from error
     launch = os.environ.setdefault("WCACHE_LAUNCH", "l-" + secrets.token_hex(8))
-    before_seq = _last_seq(settings)
+    with Audit(settings.ledger) as audit:
+        before_seq = audit.last_seq
     began_s = time.monotonic()
     ranks, unused = _load(command, settings)
     mapped, published = outcome(settings, launch, before_seq)
     return Prepared(
-        launch=launch, ranks=ranks, published=published, mapped=mapped, seconds=time.monotonic() - began_s, unused=tuple(unused)
+        launch=launch, ranks=ranks, published=published, mapped=mapped, seconds=time.monotonic() - began_s, unused=unused
     )  # fmt: skip
 
 
@@ -67,7 +70,7 @@ def _ours(command: Sequence[str]) -> UsageError:
     return UsageError(f"{names} are what preload sets itself", where=" ".join(command[:3]), remedy="leave them out")
 
 
-def _load(command: Sequence[str], settings: Settings) -> tuple[int, list[str]]:
+def _load(command: Sequence[str], settings: Settings) -> tuple[int, tuple[str, ...]]:
     from vllm.engine.arg_utils import EngineArgs
     from vllm.usage.usage_lib import UsageContext
     from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -106,7 +109,7 @@ def _load(command: Sequence[str], settings: Settings) -> tuple[int, list[str]]:
         _be_the_only_replica(config.parallel_config)
     executor = Executor.get_class(config)(config)
     try:
-        return int(config.parallel_config.world_size), list(parser.unused)
+        return int(config.parallel_config.world_size), parser.unused
     finally:
         executor.shutdown()
 
@@ -118,13 +121,6 @@ def _be_the_only_replica(parallel: Any) -> None:
         return
     parallel.data_parallel_size = parallel.data_parallel_size_local = 1
     parallel.data_parallel_rank = 0
-
-
-def _last_seq(settings: Settings) -> int:
-    from wcache.ledger.audit import Audit
-
-    with Audit(settings.ledger) as audit:
-        return int(audit.head()["events"])
 
 
 def outcome(settings: Settings, launch: str, after_seq: int) -> tuple[int, tuple[str, ...]]:
