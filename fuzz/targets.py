@@ -6,6 +6,7 @@ The same functions run over fuzz/corpus/ in the test suite, without atheris.
 from __future__ import annotations
 
 import os
+import select
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -47,7 +48,6 @@ TRACE_EVERY = 1
 (CPython 3.11). Its limit on the address space holds for every input."""
 
 _calls = 0
-_NULL = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class Finding(Exception):
@@ -132,27 +132,29 @@ def wire(data: bytes) -> None:
     if not data:
         return
     mode, stream = data[0], data[1:]
-    before = _next_fd()
-    within_cap(len(data), lambda: _stream(mode, stream, MAX_REPLY_BYTES if mode & 1 else MAX_REQUEST_BYTES))
-    if _next_fd() != before:
+    left, carried = os.pipe()
+    try:
+        within_cap(len(data), lambda: _stream(mode, stream, MAX_REPLY_BYTES if mode & 1 else MAX_REQUEST_BYTES, carried))
+    finally:
+        os.close(carried)
+        # A pipe tells when the last copy of its other end is gone. Numbers of descriptors would count what other threads of the
+        # process open meanwhile, and what its garbage collector closes. A child that another thread starts has a copy until it runs.
+        ended = select.poll()
+        ended.register(left, 0)
+        kept = not ended.poll(1000)
+        os.close(left)
+    if kept:
         raise Finding("a descriptor stayed open")
 
 
-def _next_fd() -> int:
-    """The lowest free number: another one than before means that somebody kept one."""
-    fd = os.dup(_NULL)
-    os.close(fd)
-    return fd
-
-
-def _stream(mode: int, stream: bytes, max_bytes: int) -> None:
+def _stream(mode: int, stream: bytes, max_bytes: int, sent: int) -> None:
     decoder = FrameDecoder(max_bytes)
     step = (mode & 0x0F) * 7 + 1 if mode & 0x10 else len(stream) + 1
     carried = 0 if not mode & 0x20 else (1, 2, MAX_FDS, MAX_FDS + 1)[mode >> 6]
     bodies: list[bytes] = []
     try:
         for start in range(0, len(stream), step):
-            fds = [os.dup(_NULL) for _ in range(carried)] if start < 8 * step else []
+            fds = [os.dup(sent) for _ in range(carried)] if start < 8 * step else []
             for frame in decoder.feed(stream[start : start + step], fds):
                 bodies.append(frame.body)
                 frame.close()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.corpus import make_checkpoint, make_tensors, mutated_checkpoints, write_index, write_safetensors
+from support.descriptors import open_descriptors
 
 from wcache.core.checkpoint.checkpoint import adopt_checkpoint, current_location, hold_checkpoint, open_checkpoint, recheck_paths
 from wcache.core.checkpoint.reader import Reader
@@ -198,11 +199,11 @@ def test_files_replaced_after_opening_are_noticed(tmp_path: Path) -> None:
 def test_failing_to_open_leaks_no_descriptor(tmp_path: Path) -> None:
     base = make_checkpoint(tmp_path / "base", shards=4)
     os.truncate(base / "model-00004-of-00004.safetensors", 20)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for _ in range(5):
         with pytest.raises(CheckpointInvalid):
             open_checkpoint(base)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
 
 
 def test_extra_tensors_of_a_shard_count_as_weights(tmp_path: Path) -> None:

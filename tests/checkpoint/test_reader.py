@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import safetensors
 from support.corpus import encode_safetensors, make_tensors
+from support.descriptors import open_descriptors
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.checkpoint.reader import Cost, Reader, in_parallel, threads_for
@@ -79,12 +80,12 @@ def test_a_file_that_ends_early_is_changed(tmp_path: Path) -> None:
 def test_opening_what_is_no_file_leaves_nothing_open(tmp_path: Path) -> None:
     """C12."""
     os.mkfifo(tmp_path / "pipe")
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
         with pytest.raises(CheckpointUnreadable) as caught:
             Reader().open(str(path))
         assert caught.value.detail == "not_a_file"
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
 
 
 def test_an_unreadable_shard_is_one_clear_line() -> None:

@@ -18,6 +18,7 @@ import pytest
 from support.attaching import asked_of, attach, begin, decide_on, evidence_of, receive_segments
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, alive, links_of, wait_until
+from support.descriptors import open_descriptors
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.memory import memfd
@@ -452,10 +453,10 @@ def test_deposits_of_any_size_arrive_whole_and_in_order() -> None:
         sender.flush()
     assert [(one.id, len(one.fds), one.text == text) for one in found] == [("r-1", 70, True), ("r-2", 0, False)]
     assert [os.fstat(fd).st_ino for fd in found[0].fds] == [os.fstat(fd).st_ino for fd in fds]
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for one in found:
         one.close()
-    assert len(os.listdir("/proc/self/fd")) == before - 70
+    assert open_descriptors() == before - 70
     for fd in fds:
         os.close(fd)
     sender.close()

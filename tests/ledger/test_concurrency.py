@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support import history
+from support.descriptors import open_descriptors
 
 from wcache.core.model.errors import LedgerUnavailable
 from wcache.ledger.lock import FileLock
@@ -154,17 +155,17 @@ def test_a_stopped_lock_holder_is_reported_after_the_deadline_and_does_not_block
 
 def test_waiting_again_and_again_keeps_one_place_in_the_queue(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
-    outside = len(os.listdir("/proc/self/fd"))
+    outside = open_descriptors()
     with holding(lock.path):
-        before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        before = open_descriptors(), len(os.listdir("/proc/self/task"))
         for _ in range(5):
             with pytest.raises(LedgerUnavailable), lock.held(0.01):
                 pass
-        assert len(os.listdir("/proc/self/fd")) - before[0] == 1
+        assert open_descriptors() - before[0] == 1
         assert len(os.listdir("/proc/self/task")) - before[1] == 1
     with lock.held():
         pass
-    assert len(os.listdir("/proc/self/fd")) == outside
+    assert open_descriptors() == outside
 
 
 def test_a_lock_that_comes_after_its_deadline_is_given_back(tmp_path: Path) -> None:

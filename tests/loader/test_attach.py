@@ -19,6 +19,7 @@ import pytest
 import torch
 from support.corpus import COMMIT, OTHER_COMMIT, make_checkpoint, make_hub_cache, make_tensors, read_tensors
 from support.daemon import wait_until
+from support.descriptors import open_descriptors
 
 from wcache.core.model.errors import MappingFailed, StrictMiss
 from wcache.core.model.events import (
@@ -438,7 +439,7 @@ def test_a_thousand_attaches_leave_nothing_behind(host: Any, base: Path) -> None
         wait_until(lambda: host.leases() == 0)
         gc.collect()
         maps = len(Path("/proc/self/maps").read_text().splitlines())
-        return len(os.listdir("/proc/self/fd")), host.daemon.fd_count(), maps, _resident_bytes()
+        return open_descriptors(), host.daemon.fd_count(), maps, _resident_bytes()
 
     cycle(100)
     descriptors, server_descriptors, maps, resident = cycle(100)

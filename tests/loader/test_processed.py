@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 import torch
 from support.commands import clean_environ, in_process, ok, with_tests_on_path
 from support.daemon import wait_until
+from support.descriptors import open_descriptors
 from support.processed import DIALECT, Tiny, Weight, answer, from_disk, hollow, loaded, make_directory, make_raw
 
 from wcache.core.checkpoint.identity import filesystem_kind
@@ -486,7 +486,7 @@ def test_nothing_and_unknown_buffers_are_refused(shared_host: Any, base: Path) -
 
 def test_publishing_takes_no_memory_of_the_engine_for_longer_than_it_lasts(host: Any, base: Path) -> None:
     source, model = raw_hit(host, base)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     publish_module(model, attachment=source, config=CONFIG)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
     assert "wcache:processed" not in Path("/proc/self/maps").read_text()

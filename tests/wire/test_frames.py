@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.descriptors import open_descriptors
 
 from wcache.core.model.errors import ProtocolError
 from wcache.core.wire.frames import FrameDecoder, close_fds, encode_frame, receive_some, send_some
@@ -23,10 +24,6 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     left, right = socket.socketpair()
     with left, right:
         yield left, right
-
-
-def open_fds() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @given(bodies=st.lists(st.binary(max_size=40), max_size=6), cuts=st.lists(st.integers(1, 9), min_size=1))
@@ -87,23 +84,23 @@ def test_descriptors_that_were_cut_off_are_an_error_and_none_stays_open(pair: tu
     left, right = pair
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     send_some(left, encode_frame(b"x"), [0] * MAX_FDS)
-    before = open_fds()
+    before = open_descriptors()
     resource.setrlimit(resource.RLIMIT_NOFILE, (before + 4, limits[1]))
     try:
         with pytest.raises(ProtocolError, match="cut off"):
             receive_some(right)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert open_fds() == before
+    assert open_descriptors() == before
 
 
 def test_more_descriptors_than_a_message_may_carry_are_refused_and_closed(pair: tuple[socket.socket, socket.socket]) -> None:
     left, right = pair
     frame = encode_frame(b"12345678")
-    decoder, before = FrameDecoder(64), open_fds()
+    decoder, before = FrameDecoder(64), open_descriptors()
     send_some(left, frame[:4], [0] * MAX_FDS)
     decoder.feed(*receive_some(right))
     send_some(left, frame[4:6], [0])
     with pytest.raises(ProtocolError, match="33 descriptors"):
         decoder.feed(*receive_some(right))
-    assert open_fds() == before
+    assert open_descriptors() == before
