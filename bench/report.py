@@ -14,6 +14,7 @@ from pathlib import Path
 
 from audit import EVENTS, GOAL_EVENTS, made
 
+from wcache.ledger.moment import LAST_NS
 from wcache.ledger.report.collect import collect
 from wcache.ledger.report.formats import rows_kept
 from wcache.ledger.report.html import render_html
@@ -24,7 +25,7 @@ GOAL_BYTES = 2_000_000
 
 
 def measure(path: Path) -> list[dict[str, object]]:
-    period = Period(since_ns=None, until_ns=1 << 62)
+    period = Period(since_ns=None, until_ns=LAST_NS)
     rows: list[dict[str, object]] = []
     size = ""
     for verify in (False, True):

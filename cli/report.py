@@ -37,7 +37,7 @@ _FORMATS = ("html", "jsonl", "csv", "cyclonedx", "intoto")
 
 @click.command("report", cls=WcacheCommand, help=HELP + _EXAMPLE, short_help="Report a period of the ledger, for people and for tools.")
 @click.option("--since", metavar="TIME", help="From then on; by default from the ledger's first event.")
-@click.option("--until", metavar="TIME", help="Before then; by default now.")
+@click.option("--until", metavar="TIME", help="Before then; by default all that is recorded.")
 @click.option("--format", "form", type=click.Choice(_FORMATS), help="What to make; by default the answers, as text.")
 @click.option("--out", "-o", type=click.Path(path_type=Path), metavar="PATH", help="Where to write; a directory for csv. Default: stdout.")
 @click.option(
@@ -56,7 +56,7 @@ def report(
     since: str | None, until: str | None, form: str | None, out: Path | None, key: Path | None, files: tuple[Path, ...], no_verify: bool
 ) -> int:
     from wcache.ledger.durable import replace_file
-    from wcache.ledger.moment import parse_moment_ns
+    from wcache.ledger.moment import LAST_NS, parse_moment_ns
     from wcache.ledger.report.collect import collect
     from wcache.ledger.report.formats import render, require, rows_kept, write_sheets
     from wcache.ledger.report.model import Period
@@ -64,11 +64,11 @@ def report(
 
     _check(form, out, key, files)
     now_ns = time.time_ns()
-    period = Period(
-        since_ns=parse_moment_ns(since, now_ns) if since else None, until_ns=parse_moment_ns(until, now_ns) if until else now_ns
-    )
-    if period.since_ns is not None and period.since_ns >= period.until_ns:
-        raise UsageError("the period is empty", where=f"--since {since}", remedy="it must begin before --until")
+    since_ns = parse_moment_ns(since, now_ns) if since else None
+    until_ns = parse_moment_ns(until, now_ns) if until else LAST_NS
+    if since_ns is not None and since_ns >= min(until_ns, now_ns):
+        raise UsageError("the period is empty", where=f"--since {since}", remedy="it must begin before --until, and before now")
+    period = Period(since_ns=since_ns, until_ns=until_ns)
     if form is not None:
         require(form)
     signer = SigningKey.read(key) if key is not None else None

@@ -9,6 +9,9 @@ from datetime import datetime, timezone
 
 from wcache.core.model.errors import UsageError
 
+LAST_NS = (1 << 63) - 1
+"""As late as nanoseconds since 1970 in 64 bits go: a moment that never comes."""
+
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|m|min|h|d|w)")
 _UNIT_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -37,7 +40,7 @@ def parse_moment_ns(text: str, now_ns: int, *, ahead: bool = False) -> int:
     for a moment that nanoseconds since 1970 in 64 bits do not reach."""
     span_ns = parse_span_ns(text)
     moment_ns = _parse_ns(text) if span_ns is None else now_ns + span_ns if ahead else now_ns - span_ns
-    if not 0 <= moment_ns < 1 << 63:
+    if not 0 <= moment_ns <= LAST_NS:
         raise UsageError("this time is out of reach", where=text, remedy="give one from 1970 to 2261")
     return moment_ns
 

@@ -48,6 +48,8 @@ def collect(path: Path, period: Period, *, limit: int | None = None, verify: boo
 def _ask(source: Source, limit: int | None, made_ns: int) -> Report:
     """All but verification and root."""
     record = Record(source, limit)
+    end_ns = max(made_ns, record.newest_ns + 1)
+    source.period = msgspec.structs.replace(source.period, until_ns=min(source.period.until_ns, end_ns))
     head = _head(source)
     from_ns = _begin_ns(source, head)
     to_ns = max(source.period.until_ns, from_ns + 1)

@@ -13,7 +13,8 @@ Row = dict[str, Any]
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked about: [since, until). `since_ns` None: from the ledger's first event on."""
+    """What was asked about: [since, until). `since_ns` None: from the ledger's first event on. A report of an `until_ns` that is still to
+    come ends when it was made, or behind the ledger's newest time, if the clock has gone back since."""
 
     since_ns: int | None
     until_ns: int

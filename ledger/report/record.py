@@ -42,6 +42,8 @@ class Record:
         self.limit = limit
         self._seqs: dict[str, list[int]] = {}
         self._clock: list[Row] = []
+        self.newest_ns = 0
+        """Of the times of all events, the newest."""
         self._pass()
 
     def _pass(self) -> None:
@@ -55,6 +57,7 @@ class Record:
                 if kind in wanted and since_ns <= occurred_ns < until_ns:
                     seqs.setdefault(kind, []).append(seq)
             newest_ns = self._clocks(chunk, newest_ns)
+            self.newest_ns = max(self.newest_ns, max(row[2] for row in chunk), max(row[3] for row in chunk))
 
     def _clocks(self, rows: Sequence[tuple[int, str, int, int]], newest_ns: int) -> int:
         """What is odd about the times of these rows; the newest time so far after them."""

@@ -62,6 +62,8 @@ def test_the_other_formats_hold_every_row_as_it_is(fleet: Path, wcache: Cli, que
         (("audit", "hits", "--since", "9" * 400 + "d"), "this is no time"),
         (("audit", "summary", "--since", "2d", "--until", "3d"), "--since 2d: the period is empty"),
         (("report", "--since", "0001-01-01"), "0001-01-01: this time is out of reach"),
+        (("report", "--since", "2200-01-01"), "--since 2200-01-01: the period is empty"),
+        (("audit", "at", "2200-01-01"), "2200-01-01: nobody knows yet what will be"),
     ],
 )
 def test_a_time_that_cannot_be_meant_is_one_line_and_no_empty_answer(wcache: Cli, arguments: tuple[str, ...], what: str) -> None:

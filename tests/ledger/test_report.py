@@ -8,6 +8,7 @@ import io
 import json
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from wcache.core.model import events as ev
 from wcache.core.model.errors import LedgerUnavailable
 from wcache.core.model.vocabulary import Mode, Outcome, Reason
 from wcache.ledger.audit import Audit
+from wcache.ledger.moment import LAST_NS
 from wcache.ledger.report.attaches import BARS_MAX, step_ns
 from wcache.ledger.report.catalogue import COLUMNS, LISTINGS
 from wcache.ledger.report.charts import PATTERNED, TIER_TEXT
@@ -250,6 +252,24 @@ def test_a_clock_that_went_back_is_listed_and_changes_no_order(past: Past) -> No
     answer = render_text(found)
     assert "! Is the record whole?" in answer and "Clocks disagree in 1 place" in answer
     assert "1 h" in render_html(found)
+
+
+def test_a_report_claims_nothing_about_what_is_still_to_come(past: Past) -> None:
+    with freeze_time("2041-01-01T12:00:00Z") as clock:
+        missed(past, 1, occurred_ns=NOON_NS)
+        clock.tick()
+        found = report_of(past.ledger.path, LAST_NS)
+        assert found.period.until_ns == found.made_ns
+        assert "to 2041-01-01 12:00" in render_text(found)
+
+
+def test_a_clock_that_went_back_hides_nothing_of_a_report_without_an_end(past: Past) -> None:
+    """L5"""
+    with freeze_time("2041-01-01T12:00:00Z") as clock:
+        missed(past, 1, occurred_ns=time.time_ns())
+        clock.move_to("2041-01-01T11:00:00Z")
+        found = report_of(past.ledger.path, LAST_NS)
+    assert found.totals.attaches == found.listing("not_mapped").total == 1
 
 
 def test_a_gap_is_told_with_what_was_merged_and_what_is_lost(past: Past) -> None:
