@@ -1,22 +1,12 @@
-"""The plugin in a real vLLM on the CPU: the same answers as from disk, every rank's decision on record, and what ends a start.
-
-`.venv-vllm` is built by `make test`, which says so to this module by WCACHE_TEST_VLLM; without that word the tests are skipped.
-"""
+"""The plugin in a real vLLM on the CPU: the same answers as from disk, every start's decision on record, and what ends a start."""
 
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +14,8 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from support.daemon import DaemonProcess, wait_until
-from support.ledgers import Record
+from support.daemon import DaemonProcess
+from support.vllm import NEEDS_VLLM, PROGRAM, SIZES, VLLM, Starts, engine, preload, random_llama, run
 
 from wcache.core.model.events import (
     AttachDecided,
@@ -38,16 +28,7 @@ from wcache.core.model.events import (
 )
 from wcache.core.model.vocabulary import Kind, Mode, Outcome, Reason
 
-WORD = os.environ.get("WCACHE_TEST_VLLM", "")
-VLLM = (Path(__file__).resolve().parent.parent.parent / WORD).absolute()
-PROGRAM = Path(__file__).resolve().parent / "vllm_starts.py"
-START_S = 900.0
-"""What all starts of one process may take together."""
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not WORD, reason="needs a vLLM: `make test` builds one and sets WCACHE_TEST_VLLM to its environment"),
-]
+pytestmark = NEEDS_VLLM
 
 
 class Checkpoints(NamedTuple):
@@ -85,83 +66,22 @@ def _int8(source: Path, target: Path) -> None:
     (target / "config.json").write_text(json.dumps({**config, "quantization_config": quantization}))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
-    """Random models, small, with a spread that makes their answers differ."""
+    """Random models."""
     place = tmp_path_factory.mktemp("vllm")
     found = Checkpoints(*(place / name for name in Checkpoints._fields))
-    sizes: dict[str, Any] = {
-        "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "head_dim": 64, "vocab_size": 512, "max_position_embeddings": 512, "initializer_range": 0.3,
-    }  # fmt: skip
-    for seed, target in enumerate((found.llama, found.twin)):
-        torch.manual_seed(seed)
-        transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).save_pretrained(target, max_shard_size="2MB")
-    transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, tie_word_embeddings=True)).save_pretrained(found.qwen3)
-    found_apertus = transformers.ApertusConfig(**{**sizes, "initializer_range": 0.1}, hidden_act="xielu")
-    transformers.ApertusForCausalLM(found_apertus).save_pretrained(found.apertus)
+    random_llama(found.llama)
+    random_llama(found.twin, seed=1)
+    transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SIZES, tie_word_embeddings=True)).save_pretrained(found.qwen3)
+    apertus = transformers.ApertusConfig(**{**SIZES, "initializer_range": 0.1}, hidden_act="xielu")
+    transformers.ApertusForCausalLM(apertus).save_pretrained(found.apertus)
     _int8(found.llama, found.int8)
     shutil.copytree(found.qwen3, found.incomplete)
     tensors = load_file(found.qwen3 / "model.safetensors")
     del tensors["model.layers.1.input_layernorm.weight"]
     save_file(tensors, found.incomplete / "model.safetensors", metadata={"format": "pt"})
     return found
-
-
-def _patiently() -> None:
-    """What runs next has a time limit of its own, beyond the one of each test."""
-    faulthandler.cancel_dump_traceback_later()
-
-
-def _environ(daemon: DaemonProcess) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WCACHE_", "VLLM_"))}
-    return {
-        **kept,
-        **daemon.env,
-        "WCACHE_CONFIG": os.devnull,
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": "1",  # other tests run beside this one, and threads that wait for each other take their time
-        "VLLM_CACHE_ROOT": str(VLLM / "cache"),
-    }
-
-
-class Starts(NamedTuple):
-    """What the engines answered, what they logged, and the ledger."""
-
-    results: dict[str, Any]
-    log: str
-    record: Record
-    prepared: subprocess.CompletedProcess[str] | None = None
-
-    def log_of(self, name: str) -> str:
-        return self.log.partition(f"--- {name}\n")[2].partition("\n--- ")[0]
-
-    def decided(self, checkpoint: Path) -> list[AttachDecided]:
-        return [event for event in self.record.of(AttachDecided) if event.asked.spelling == str(checkpoint)]
-
-
-def _run(daemon: DaemonProcess, scratch: Path, plan: list[dict[str, Any]], **environ: str) -> Starts:
-    (scratch / "plan.json").write_text(json.dumps(plan))
-    _patiently()
-    command = [VLLM / "bin" / "python", PROGRAM, scratch / "plan.json", scratch / "results.json"]
-    done = subprocess.run(
-        command,
-        env={**_environ(daemon), **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=START_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
-    return Starts(json.loads((scratch / "results.json").read_text()), done.stdout, Record(daemon.settings))
-
-
-def _engine(checkpoint: Path, dtype: str = "float32", extra: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    return {"model": str(checkpoint), "dtype": dtype, "load_format": "wcache", "model_loader_extra_config": extra or {}, **more}
 
 
 RELEASE = """
@@ -185,8 +105,6 @@ print(json.dumps([pss([pid]).weights_bytes for pid in (first, second)]))
 """
 """Run by an engine that was started by another one: what each of the two has of the mapped weights, their proportional shares."""
 
-# --- one process, many starts -------------------------------------------------------------------------------------------------
-
 
 @pytest.fixture(scope="module")
 def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
@@ -201,44 +119,42 @@ def starts(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -
         draft = {"method": "draft_model", "model": str(llama), "num_speculative_tokens": 2}
         arguments = tmp_path_factory.mktemp("vllm-arguments") / "serve.yaml"
         arguments.write_text("dtype: bfloat16\nport: 80\n")
-        command = [VLLM / "bin" / "wcache", "preload", "--json", "--", "vllm", "serve", checkpoints.qwen3, "--config", arguments]
         beside = tmp_path_factory.mktemp("vllm-beside")
-        second = {"name": "second", "engine": _engine(checkpoints.qwen3, extra=processed), "run": [sys.executable, "-c", SHARES]}
+        second = {"name": "second", "engine": engine(checkpoints.qwen3, extra=processed), "run": [sys.executable, "-c", SHARES]}
         (beside / "plan.json").write_text(json.dumps([second]))
         start_second = [str(word) for word in (VLLM / "bin" / "python", PROGRAM, beside / "plan.json", beside / "results.json")]
-        _patiently()
-        prepared = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
+        prepared = preload(daemon, checkpoints.qwen3, "--config", arguments)
         plan: list[dict[str, Any]] = [
-            {"name": "broken", "engine": _engine(llama), "hide": ["blake3"]},
-            {"name": "llama-disk", "engine": {**_engine(llama), **disk}},
-            {"name": "llama", "engine": _engine(llama, extra=strict), "reload": True},
-            {"name": "half-disk", "engine": {**_engine(llama, "bfloat16"), **disk}},
-            {"name": "half", "engine": _engine(llama, "bfloat16", strict), "external": True},
-            {"name": "qwen3-disk", "engine": {**_engine(checkpoints.qwen3), **disk}},
-            {"name": "qwen3", "engine": _engine(checkpoints.qwen3, extra=strict)},
-            {"name": "int8-disk", "engine": {**_engine(checkpoints.int8, "bfloat16"), **disk}},
-            {"name": "int8", "engine": _engine(checkpoints.int8, "bfloat16", strict)},
-            {"name": "processed-first", "engine": _engine(llama, extra=processed)},
-            {"name": "processed", "engine": _engine(llama, extra=processed), "external": True, "run": [sys.executable, "-c", RELEASE]},
-            {"name": "processed-half", "engine": _engine(llama, "bfloat16", processed), "external": True},
-            {"name": "prepared", "engine": _engine(checkpoints.qwen3, "bfloat16", processed)},
-            {"name": "tied-first", "engine": _engine(checkpoints.qwen3, extra=processed)},
-            {"name": "tied", "engine": _engine(checkpoints.qwen3, extra=processed), "write": True, "run": start_second, "reload": True},
-            {"name": "apertus-disk", "engine": {**_engine(checkpoints.apertus), **disk}},
-            {"name": "apertus-first", "engine": _engine(checkpoints.apertus, extra=processed)},
-            {"name": "apertus", "engine": _engine(checkpoints.apertus, extra=processed)},
-            {"name": "processed-int8", "engine": _engine(checkpoints.int8, "bfloat16", processed)},
-            {"name": "draft", "engine": _engine(llama, extra=strict, speculative_config=draft)},
-            {"name": "incomplete", "engine": _engine(checkpoints.incomplete)},
-            {"name": "twin-disk", "engine": {**_engine(checkpoints.twin), **disk}},
-            {"name": "twin", "engine": _engine(checkpoints.twin)},
-            {"name": "twin-strict", "engine": _engine(checkpoints.twin, extra=strict)},
-            {"name": "wrong-key", "engine": _engine(llama, extra={"falback": False})},
-            {"name": "killed", "engine": _engine(llama, extra=strict), "kill": [daemon.vault_pid, daemon.pid], "reload": True},
-            {"name": "alone", "engine": _engine(llama)},
-            {"name": "alone-strict", "engine": _engine(llama, extra=strict)},
+            {"name": "broken", "engine": engine(llama), "hide": ["blake3"]},
+            {"name": "llama-disk", "engine": {**engine(llama), **disk}},
+            {"name": "llama", "engine": engine(llama, extra=strict), "reload": True},
+            {"name": "half-disk", "engine": {**engine(llama, "bfloat16"), **disk}},
+            {"name": "half", "engine": engine(llama, "bfloat16", strict), "external": True},
+            {"name": "qwen3-disk", "engine": {**engine(checkpoints.qwen3), **disk}},
+            {"name": "qwen3", "engine": engine(checkpoints.qwen3, extra=strict)},
+            {"name": "int8-disk", "engine": {**engine(checkpoints.int8, "bfloat16"), **disk}},
+            {"name": "int8", "engine": engine(checkpoints.int8, "bfloat16", strict)},
+            {"name": "processed-first", "engine": engine(llama, extra=processed)},
+            {"name": "processed", "engine": engine(llama, extra=processed), "external": True, "run": [sys.executable, "-c", RELEASE]},
+            {"name": "processed-half", "engine": engine(llama, "bfloat16", processed), "external": True},
+            {"name": "prepared", "engine": engine(checkpoints.qwen3, "bfloat16", processed)},
+            {"name": "tied-first", "engine": engine(checkpoints.qwen3, extra=processed)},
+            {"name": "tied", "engine": engine(checkpoints.qwen3, extra=processed), "write": True, "run": start_second, "reload": True},
+            {"name": "apertus-disk", "engine": {**engine(checkpoints.apertus), **disk}},
+            {"name": "apertus-first", "engine": engine(checkpoints.apertus, extra=processed)},
+            {"name": "apertus", "engine": engine(checkpoints.apertus, extra=processed)},
+            {"name": "processed-int8", "engine": engine(checkpoints.int8, "bfloat16", processed)},
+            {"name": "draft", "engine": engine(llama, extra=strict, speculative_config=draft)},
+            {"name": "incomplete", "engine": engine(checkpoints.incomplete)},
+            {"name": "twin-disk", "engine": {**engine(checkpoints.twin), **disk}},
+            {"name": "twin", "engine": engine(checkpoints.twin)},
+            {"name": "twin-strict", "engine": engine(checkpoints.twin, extra=strict)},
+            {"name": "wrong-key", "engine": engine(llama, extra={"falback": False})},
+            {"name": "killed", "engine": engine(llama, extra=strict), "kill": [daemon.vault_pid, daemon.pid], "reload": True},
+            {"name": "alone", "engine": engine(llama)},
+            {"name": "alone-strict", "engine": engine(llama, extra=strict)},
         ]
-        found = _run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+        found = run(daemon, tmp_path_factory.mktemp("vllm-starts"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0")
         found.results.update(json.loads((beside / "results.json").read_text()))
         yield found._replace(prepared=prepared)
     finally:
@@ -285,8 +201,7 @@ def test_what_one_engine_made_of_the_weights_the_next_one_maps(starts: Starts, m
 def test_what_was_prepared_is_mapped_by_the_first_start(starts: Starts, checkpoints: Checkpoints) -> None:
     """`wcache preload -- vllm serve …`: an answer about every rank, and a residency that a start with the same configuration hits. The
     dtype and the port are in a file of arguments."""
-    assert starts.prepared is not None and starts.prepared.returncode == 0, starts.prepared
-    said = json.loads(starts.prepared.stdout)
+    said = starts.prepared
     assert (said["complete"], said["ranks"], len(said["published"]), said["mapped"]) == (True, 1, 1, 0)
     assert said["unused"] == ["--port", "80"]
     hit = next(event for event in starts.decided(checkpoints.qwen3) if event.residency == said["published"][0])
@@ -434,167 +349,3 @@ def test_each_start_is_a_launch_of_its_own(starts: Starts, checkpoints: Checkpoi
     assert len(set(launches)) == len(launches)
     assert {(event.engine.version, event.ranks.world) for event in hits} == {(hits[0].engine.version, 1)}
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", hits[0].engine.version)
-
-
-# --- several ranks ------------------------------------------------------------------------------------------------------------
-
-
-def _wcache(daemon: DaemonProcess, *arguments: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "wcache.cli", *arguments]
-    done = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def pairs(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DaemonProcess, Starts]]:
-    """Two starts of tensor-parallel size 2: one maps what was prepared for it, in the other one worker does not find the daemon."""
-    daemon = DaemonProcess(tmp_path_factory.mktemp("vllm-pair-state"))
-    try:
-        daemon.start()
-        daemon.load(checkpoints.llama)
-        spawned = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-        program = [VLLM / "bin" / "wcache", "preload", "--json", "--", "vllm", "serve", checkpoints.llama]
-        options = [
-            "--tensor-parallel-size",
-            "2",
-            "--dtype",
-            "float32",
-            "--enforce-eager",
-            "--max-model-len",
-            "128",
-            "--skip-tokenizer-init",
-        ]
-        _patiently()
-        prepared = subprocess.run(
-            [*program, *options], env={**_environ(daemon), **spawned}, capture_output=True, text=True, timeout=START_S, check=False
-        )
-        processed = {"fallback": False, "tensors": "processed"}
-        plan = [
-            {"name": "both", "engine": _engine(checkpoints.llama, extra=processed, tensor_parallel_size=2)},
-            {"name": "one", "engine": _engine(checkpoints.llama, tensor_parallel_size=2), "lose": "VllmWorker-1"},
-        ]
-        found = _run(daemon, tmp_path_factory.mktemp("vllm-pair"), plan, VLLM_ENABLE_V1_MULTIPROCESSING="0", **spawned)
-        yield daemon, found._replace(prepared=prepared)
-    finally:
-        daemon.cleanup()
-
-
-def _places(events: list[AttachDecided], kind: Kind) -> list[tuple[int, int, int]]:
-    return sorted((event.ranks.rank, event.ranks.world, event.ranks.tp) for event in events if event.kind is kind)
-
-
-def test_each_of_two_ranks_is_prepared_and_maps_its_own_tensors(pairs: tuple[DaemonProcess, Starts], checkpoints: Checkpoints) -> None:
-    """`wcache preload` of tensor-parallel size 2: each rank takes its part of the raw tensors, and publishes what it made of it."""
-    daemon, found = pairs
-    assert found.prepared is not None and found.prepared.returncode == 0, found.prepared
-    said = json.loads(found.prepared.stdout)
-    assert (said["complete"], said["ranks"], len(set(said["published"]))) == (True, 2, 2)
-    events = found.record.of(AttachDecided)
-    preparing, mapping, _ = dict.fromkeys(event.launch for event in events)
-    assert preparing == said["launch"]
-    prepared, mapped = ([event for event in events if event.launch == launch] for launch in (preparing, mapping))
-    assert _places(prepared, Kind.PROCESSED) == _places(prepared, Kind.RAW) == _places(mapped, Kind.PROCESSED) == [(0, 2, 2), (1, 2, 2)]
-    taken = {event.copied_bytes for event in found.record.of(MapCompleted) if event.mode is Mode.COPY}
-    assert len(taken) == 1 and max(taken) < sum(file.stat().st_size for file in checkpoints.llama.glob("*.safetensors"))
-    assert [event.outcome for event in mapped] == [Outcome.HIT] * 2
-    assert {event.residency for event in mapped} == set(said["published"])
-    assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", mapping)
-
-
-def test_each_of_two_ranks_decides_and_a_launch_says_which_was_mapped(pairs: tuple[DaemonProcess, Starts]) -> None:
-    daemon, found = pairs
-    assert len(found.results["one"]["tokens"]) == 8
-    assert found.results["one"]["tokens"] == found.results["both"]["tokens"]
-    decided = found.record.of(AttachDecided)
-    started = [event for event in decided if event.launch == decided[-1].launch]
-    assert _places(started, Kind.RAW) == [(0, 2, 2), (1, 2, 2)]
-    told = _wcache(daemon, "audit", "launch", started[0].launch, code=1)
-    assert "1 of 2 ranks mapped, rank 1 fell back because daemon_absent" in told
-
-
-# --- a server -----------------------------------------------------------------------------------------------------------------
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-SERVED = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
-
-
-class Server:
-    """`vllm serve`, ready to answer."""
-
-    def __init__(self, daemon: DaemonProcess, checkpoint: Path, log: Path, *arguments: str) -> None:
-        _patiently()
-        self.url = f"http://127.0.0.1:{(port := _free_port())}"
-        self.log = log
-        options = ("--host", "127.0.0.1", "--port", str(port), *SERVED)
-        with log.open("wb") as sink:
-            self.process = subprocess.Popen(
-                [VLLM / "bin" / "vllm", "serve", checkpoint, *options, *arguments], env=_environ(daemon), stdout=sink, stderr=sink,
-                start_new_session=True,
-            )  # fmt: skip
-        try:
-            wait_until(self._ready, START_S, "vllm serve")
-        except BaseException:
-            self.stop()
-            raise
-
-    def _ready(self) -> bool:
-        assert self.process.poll() is None, self.log.read_text()[-4000:]
-        with suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
-            return bool(answer.status == 200)
-        return False
-
-    def complete(self, prompt: str) -> dict[str, Any]:
-        body = json.dumps({"prompt": prompt, "max_tokens": 4, "temperature": 0, "logprobs": 1}).encode()
-        request = urllib.request.Request(f"{self.url}/v1/completions", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=300) as answer:
-            (choice,) = json.load(answer)["choices"]
-        return {"text": choice["text"], "logprobs": choice["logprobs"]["token_logprobs"]}
-
-    def stop(self) -> None:
-        self.process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=60)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def test_both_replicas_of_a_served_model_hit_and_answer_on_when_the_daemon_is_gone(smollm2: Path, tmp_path: Path) -> None:
-    """I11: data-parallel size 2 of a dense model, against weights that were prepared once. Each replica is a process of its own, which
-    vLLM starts with a word in its environment that the preparing one does not have."""
-    daemon = DaemonProcess(tmp_path / "state")
-    try:
-        daemon.start()
-        daemon.load(smollm2)
-        strict = json.dumps({"fallback": False, "tensors": "processed", "socket_dir": str(daemon.settings.runtime_dir)})
-        options = ("--load-format", "wcache", "--model-loader-extra-config", strict, "--data-parallel-size", "2")
-        command = [VLLM / "bin" / "wcache", "preload", "--json", "--", "vllm", "serve", smollm2, *SERVED, "--data-parallel-size", "2"]
-        _patiently()
-        done = subprocess.run(command, env=_environ(daemon), capture_output=True, text=True, timeout=START_S, check=False)
-        assert done.returncode == 0, done.stderr[-4000:]
-        (published,) = json.loads(done.stdout)["published"]
-        server = Server(daemon, smollm2, tmp_path / "log", *options)
-        try:
-            before = [server.complete("The capital of France is") for _ in range(2)]
-            daemon.kill()
-            after = [server.complete("The capital of France is") for _ in range(2)]
-        finally:
-            server.stop()
-        assert before == after and " Paris" in before[0]["text"]
-        said = [line for line in (tmp_path / "log").read_text().splitlines() if re.search("Mapped|weight cache|falling back", line)]
-        mapped = re.findall(r"Mapped \d+ tensors from the weight cache daemon \(zero_copy mode\) rank=(\d)", "\n".join(said))
-        assert sorted(mapped) == ["0", "1"], said
-        decided = Record(daemon.settings).of(AttachDecided)[-2:]
-        assert [(event.outcome, event.residency, event.ranks.tp) for event in decided] == [(Outcome.HIT, published, 1)] * 2
-        assert len({event.launch for event in decided}) == 1
-        assert "2 of 2 ranks mapped" in _wcache(daemon, "audit", "launch", decided[0].launch)
-    finally:
-        daemon.cleanup()
