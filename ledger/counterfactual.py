@@ -22,7 +22,8 @@ from wcache.core.model.vocabulary import SCALE, Kind, Lineage, Mode, OptIn, Outc
 from wcache.ledger.projection import Accepted, Row, residency_row
 
 if TYPE_CHECKING:
-    from wcache.ledger.audit import Audit, AuditEvent
+    from wcache.ledger.audit import Audit
+    from wcache.ledger.recorded import AuditEvent
 
 DECIDED = frozenset({
     Reason.NOT_RESIDENT, Reason.STILL_LOADING, Reason.RELEASED, Reason.SUSPECT, Reason.CONTENT_MISMATCH, Reason.EVIDENCE_INSUFFICIENT,

@@ -19,7 +19,8 @@ from wcache.ledger.headline import headline
 from wcache.ledger.moment import utc
 
 if TYPE_CHECKING:
-    from wcache.ledger.audit import Audit, AuditEvent
+    from wcache.ledger.audit import Audit
+    from wcache.ledger.recorded import AuditEvent
 
 LEASED = frozenset(state.value for state in LEASED_STATES)
 
