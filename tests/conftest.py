@@ -22,7 +22,7 @@ settings.register_profile("repeatable", derandomize=True, print_blob=True, deadl
 settings.load_profile("repeatable")
 
 
-_LONG_FIRST = ("test_vllm.py", "test_vllm_served.py", "test_vllm_ranks.py", "e2e", "daemon", "cli", "loader")
+_LONG_FIRST = ("test_vllm_drill.py", "test_vllm.py", "test_vllm_served.py", "test_vllm_ranks.py", "e2e", "daemon", "cli", "loader")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,19 +17,13 @@ import pytest
 from support.commands import clean_environ
 from support.corpus import make_checkpoint
 from support.daemon import command_of, wait_until
+from support.ports import free_port
 
 from wcache.ledger.audit import Audit
 
 SERVER = Path(__file__).resolve().parent.parent / "support" / "serving.py"
 ORDER = ["disk", "absent-fallback", "absent-strict", "warm-1", "warm-2", "dtype", "twin"]
 TIMEOUT_S = 240
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Place(NamedTuple):

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import urllib.request
 from contextlib import suppress
@@ -15,7 +14,8 @@ from typing import Any
 
 from support.daemon import DaemonProcess, wait_until
 from support.ledgers import Record
-from support.vllm import NEEDS_VLLM, START_S, VLLM, environ_of, patiently, preload, wcache
+from support.ports import free_port
+from support.vllm import NEEDS_VLLM, SERVED, START_S, VLLM, environ_of, patiently, preload, wcache
 
 from wcache.core.model.events import AttachDecided
 from wcache.core.model.vocabulary import Outcome
@@ -23,22 +23,12 @@ from wcache.core.model.vocabulary import Outcome
 pytestmark = NEEDS_VLLM
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-SERVED = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
-
-
 class Server:
     """`vllm serve`, ready to answer."""
 
     def __init__(self, daemon: DaemonProcess, checkpoint: Path, log: Path, *arguments: str) -> None:
         patiently()
-        self.url = f"http://127.0.0.1:{(port := _free_port())}"
+        self.url = f"http://127.0.0.1:{(port := free_port())}"
         self.log = log
         options = ("--host", "127.0.0.1", "--port", str(port), *SERVED)
         with log.open("wb") as sink:

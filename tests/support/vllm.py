@@ -31,6 +31,9 @@ NEEDS_VLLM = [
     pytest.mark.skipif(not WORD, reason="needs a vLLM: `make test` builds one and sets WCACHE_TEST_VLLM to its environment"),
 ]
 
+SERVED = ("--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "4")
+"""What lets `vllm serve` start sooner."""
+
 SIZES: dict[str, Any] = {
     "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 64, "vocab_size": 512, "max_position_embeddings": 512, "initializer_range": 0.3,
@@ -53,11 +56,11 @@ def patiently() -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def environ_of(daemon: DaemonProcess) -> dict[str, str]:
+def environ_of(daemon: DaemonProcess | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WCACHE_", "VLLM_"))}
     return {
         **kept,
-        **daemon.env,
+        **(daemon.env if daemon is not None else {}),
         "WCACHE_CONFIG": os.devnull,
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
