@@ -17,6 +17,9 @@ from wcache.cli.output import print_document
 from wcache.cli.text import duration, escape, size
 from wcache.core.model.errors import EXIT_FINDING, EXIT_OK
 
+QUIET = 0.1
+"""Other work that takes more of the processors than this while a server starts is told."""
+
 DRILL_HELP = """Start a server with, without and against the cache, and say whether each start went as it must.
 
 The drill has a daemon, a ledger and places of its own; nothing else is touched. It starts COMMAND from disk, without a daemon (falling
@@ -149,6 +152,7 @@ def _about(document: dict[str, Any], out: Path) -> dict[str, Any]:
     published = preparation["publish_s"]
     gpus = ", ".join(f"{gpu['model']} {gpu['uuid']}" for gpu in device["gpus"])
     shares = [run["page_cache_share"] for run in document["runs"] if run["page_cache_share"] is not None]
+    busy = [run["others_cpu_share"] for run in document["runs"] if run["others_cpu_share"] is not None]
     return {
         "model": f"{model['spelling']}{'@' + model['commit'] if model['commit'] else ''}, {', '.join(model['dtypes'])}, "
         f"{size(model['bytes'])}, weights digest {model['weights_digest'][:16]}",
@@ -159,6 +163,8 @@ def _about(document: dict[str, Any], out: Path) -> dict[str, Any]:
         "pays after": f"{pays} restart{'s' * (pays != 1)}" if pays is not None else "never: warm starts were not quicker than from disk",
         "page cache": f"held {100 * min(shares):.0f} % of the shards or more before every start; cold here means without a daemon" if shares
         else None,
+        "other work": f"took up to {100 * max(busy):.0f} % of the processors' time while a server started: its seconds are no measurement"
+        if max(busy, default=0.0) > QUIET else None,
         "ledger": f"{document['ledger']['ledger']}, {document['ledger']['events']} events",
         "receipt": str(out / "drill.json"),
     }  # fmt: skip

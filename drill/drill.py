@@ -154,6 +154,7 @@ class Drill:
             seen.exit_status = running.exit_status
             seen.timed_out = not healthy and seen.exit_status is None
             if healthy:
+                seen.others_cpu_share = running.others_cpu_share()
                 self._ask(seen, server, running)
             if seen.ready:
                 held = memory_point(point, daemon=self._daemon.pids, server=running.processes(), gpus=self._uuids)

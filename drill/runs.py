@@ -33,7 +33,8 @@ class Result(msgspec.Struct, kw_only=True):
     """What was seen of a run. `attaches` are the ledger's rows of its launch; `decided` those that count, one a rank and checkpoint.
 
     `elapsed_s` is the time to the first 200 of /health, or to the end of a start that never got there; `ready` means that it also
-    answered. `exit_status` is that of a server that ended by itself. `port_taken`: somebody listened on its port after its end."""
+    answered. `others_cpu_share`: of the processors' time until that 200, what other work took. `exit_status` is that of a server that ended
+    by itself. `port_taken`: somebody listened on its port after its end."""
 
     label: str
     case: Case
@@ -60,6 +61,7 @@ class Result(msgspec.Struct, kw_only=True):
     server_weights_bytes: int | None = None
     server_rest_bytes: int | None = None
     page_cache_share: float | None = None
+    others_cpu_share: float | None = None
     last_words: list[str] = []
     skipped: str = ""
     wrong: list[str] = []

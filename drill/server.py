@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from wcache.core.model.errors import UsageError
+from wcache.drill.busy import busy_s, others_share, spent_s
 from wcache.drill.interrupts import uninterrupted
 
 POLL_S = 1.0
@@ -42,6 +43,7 @@ class RunningServer:
         self._others: set[int] = set()  # this process's children of before
         self.log = log
         self.began_s = 0.0
+        self._busy_before_s = 0.0
         self.killed = False  # SIGINT was not enough
 
     def __enter__(self) -> RunningServer:
@@ -59,7 +61,7 @@ class RunningServer:
         except KeyboardInterrupt:
             self.stop()
             raise
-        self.began_s = time.monotonic()
+        self.began_s, self._busy_before_s = time.monotonic(), busy_s()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -85,6 +87,10 @@ class RunningServer:
     @property
     def elapsed_s(self) -> float:
         return time.monotonic() - self.began_s
+
+    def others_cpu_share(self) -> float:
+        """Of the processors' time since its start, what other work took, 0 to 1. To be asked while it runs."""
+        return others_share(self._busy_before_s, self.elapsed_s, spent_s(self.processes()))
 
     def wait_healthy(self, url: str, wait_s: float) -> bool:
         """Until `url`/health answers 200; False when the server ended, or did not do so within `wait_s`."""

@@ -114,6 +114,8 @@ def test_seven_starts_go_as_they_must_and_all_that_was_measured_is_written(place
     assert set(receipt["time_to_ready_s"]) == {"disk", "absent_fallback", "warm", "dtype"}
     with Audit(place.out / "state" / "ledger.sqlite") as audit:
         assert audit.head()["origin"] == receipt["ledger"]["origin"]
+    others = [run["others_cpu_share"] for run in runs.values() if run["ready"]]
+    assert all(0 <= share <= 1 for share in others) and ("other work" in done.stdout) is (max(others) > 0.1)
     assert "Every expectation held." in done.stdout and "absent-strict" in done.stdout
     assert "warm-1: ready, hit pinned copy, same answers" in done.stderr
 

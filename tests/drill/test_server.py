@@ -16,6 +16,7 @@ from support.daemon import alive, children_of, wait_until
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.drill import server
+from wcache.drill.busy import busy_s, others_share, spent_s
 from wcache.drill.interrupts import uninterrupted
 from wcache.drill.memory import cached_share, pss
 from wcache.drill.server import RunningServer, session_of
@@ -38,6 +39,19 @@ STUBBORN = """
 import signal, subprocess, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 subprocess.Popen([sys.executable, "-c", "import os, signal; os.setsid(); signal.pause()"])
+print("up", flush=True)
+signal.pause()
+"""
+
+WORKING = """
+import os, signal, time
+def work():
+    while time.process_time() < 0.2: pass
+if not (child := os.fork()):
+    work()
+    os._exit(0)
+os.waitpid(child, 0)
+work()
 print("up", flush=True)
 signal.pause()
 """
@@ -71,6 +85,17 @@ def test_an_interrupt_waits_until_what_is_started_is_known() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         done = True
     assert done
+
+
+def test_what_other_work_took_of_the_processors_is_all_but_the_servers_own(tmp_path: Path) -> None:
+    """The server's is also what its children had that have ended."""
+    log = tmp_path / "log"
+    with RunningServer([sys.executable, "-c", WORKING], os.environ, log) as running:
+        wait_until(lambda: log.read_text() == "up\n", 60)
+        assert spent_s([running.pid]) > 0.3
+    cores = os.cpu_count() or 1
+    assert others_share(busy_s() - 5.0, 10.0, 3.0) == pytest.approx(2.0 / (10.0 * cores), abs=0.1)
+    assert others_share(busy_s(), 10.0, 3.0) == 0.0
 
 
 def test_weights_of_a_residency_are_told_from_the_rest_of_the_memory() -> None:
