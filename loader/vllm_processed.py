@@ -275,8 +275,8 @@ def _of_model(model: Any, device: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]:
     """Give the empty model the parameters and buffers that processing left in the one that was published, and no others. The attributes
-    among them, by layer and name, are buffers until they are filled; what the model itself has there with memory (its scratch) comes along,
-    or None."""
+    among them, by layer and name, are buffers until they are filled; what the model itself has there with memory of that device (its
+    scratch) comes along, or None."""
     import torch
 
     parts = dict(model.named_modules(remove_duplicate=False))
@@ -298,6 +298,8 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]
         if old is not None and (old.shape, old.dtype) == (tensor.shape, tensor.dtype):
             continue
         own = part.__dict__.get(name)
+        if not isinstance(own, torch.Tensor) or own.device.type != tensor.device.type or not own.numel():
+            own = None  # vLLM makes some on the host where the model is built without memory
         for others in (part._parameters, part._buffers, part.__dict__):
             others.pop(name, None)
         empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
@@ -306,7 +308,7 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]
         else:
             part.register_buffer(name, empty, persistent=False)
             if place.role == _ATTRIBUTE:
-                attributes.append((part, name, own if isinstance(own, torch.Tensor) and not own.is_meta and own.numel() else None))
+                attributes.append((part, name, own))
     return attributes
 
 
