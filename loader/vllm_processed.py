@@ -75,6 +75,7 @@ class Processed:
         versions = {"vllm": vllm.__version__, "torch": torch.__version__, **installed_kernels()}
         self._key = key_of(vllm_config, model_config, hardware(self.device), versions)
         self._attachment: Attachment | None = None
+        self._unfit = False  # what was granted could not be mapped
         self._began_s = time.monotonic()
 
     def asks_as(self, other: Processed) -> bool:
@@ -116,6 +117,7 @@ class Processed:
                 return self._build(attachment)
         except Exception as error:  # vLLM's own code runs in there; it can still load as ever
             if attachment.hit:
+                self._unfit = True
                 with log.falling_back_to("raw tensors"):
                     attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))
             for name in set(layers) - before:
@@ -138,6 +140,12 @@ class Processed:
             info = publish(tensors, attachment=source, config=self._key, roles=roles, engine=self._engine, ranks=self._ranks)
         except WcacheError as error:
             log.logger.warning("Nothing was published for the next start: %s", error.diagnostics())
+            return
+        if info.reused and self._unfit:
+            log.logger.warning(
+                "Nothing was published for the next start: %s, which could not be mapped here, has the same configuration; "
+                "`wcache release` it to have another published", info.residency,
+            )  # fmt: skip
             return
         lineage = f"{info.lineage.value} lineage" + (f" ({info.unproven_why})" if info.unproven_why else "")
         verb = "Found" if info.reused else "Published"
