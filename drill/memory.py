@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from wcache.core.memory import nvml
+from wcache.core.memory.device import visible
 from wcache.core.model.errors import WcacheError
 
 _WEIGHTS = "/memfd:wcache:"
@@ -109,13 +111,12 @@ def _page_states(path: str) -> Iterator[bytes]:
 
 
 def visible_gpus() -> tuple[nvml.Gpu, ...]:
-    """The GPUs that a server started here may use: all, or those that CUDA_VISIBLE_DEVICES names by number or UUID."""
+    """The GPUs and MIG instances that a server started here may use, in the order in which it sees them (CUDA_VISIBLE_DEVICES)."""
     try:
-        found = nvml.gpus()
+        known = nvml.gpus()
     except WcacheError:
         return ()
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is None:
-        return found
-    words = [word.strip() for word in named.split(",") if word.strip()]
-    return tuple(gpu for gpu in found if str(gpu.index) in words or any(gpu.uuid.startswith(word) for word in words if word[0].isalpha()))
+    named = {uuid: dataclasses.replace(gpu, uuid=uuid) for gpu in known for uuid in (gpu.uuid, *gpu.mig_uuids)}
+    instances = [uuid for gpu in known for uuid in gpu.mig_uuids]
+    seen = visible(os.environ.get("CUDA_VISIBLE_DEVICES"), [gpu.uuid for gpu in known], instances)
+    return tuple(named[uuid] for uuid in seen)

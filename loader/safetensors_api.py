@@ -56,8 +56,8 @@ def load_file(
     """As `safetensors.torch.load_file`: every tensor of the file by name.
 
     On a hit the tensors alias the daemon's memory: on the host privately, so that a write in place stays in this process; on a GPU
-    read-only. A GPU without the weights is fed from host memory. `policy` takes what `attach` takes (`accept`, `on_miss`, `mode`,
-    `engine`, ...). Raises StrictMiss, MissingTensor, Unsupported; on a fallback what the safetensors package raises.
+    read-only. A GPU without the weights is fed from host memory; plain `cuda` is `cuda:0`. `policy` takes what `attach` takes (`accept`,
+    `on_miss`, `mode`, `engine`, ...). Raises StrictMiss, MissingTensor, Unsupported; on a fallback what the safetensors package raises.
     """
     with safe_open(filename, "pt", device, backend=backend, **policy) as file:
         return file.get_tensors()
@@ -84,7 +84,9 @@ class safe_open:
         self._device = device if self._torch else "cpu"
         self._source: Mapped | _Disk | None = None
         library("torch" if self._torch else "numpy", filename, {"is_file": True, **policy})
-        wanted = {"device": named_device(self._device), **policy}
+        named = named_device(self._device)
+        # The reference has no current GPU, and neither has the attach that the next files share.
+        wanted = {"device": "cuda:0" if named == "cuda" else named, **policy}
         attachment, report = self._decide(wanted)
         source = self._mapped(attachment, report)
         if source is None and attachment.hit:  # the parent's, which is silent here: an attach of this process tells how it goes on

@@ -75,6 +75,7 @@ class Processed:
         versions = {"vllm": vllm.__version__, "torch": torch.__version__, **installed_kernels()}
         self._key = key_of(vllm_config, model_config, hardware(self.device), versions)
         self._attachment: Attachment | None = None
+        self._unfit = False  # what was granted could not be mapped
         self._began_s = time.monotonic()
 
     def asks_as(self, other: Processed) -> bool:
@@ -116,6 +117,7 @@ class Processed:
                 return self._build(attachment)
         except Exception as error:  # vLLM's own code runs in there; it can still load as ever
             if attachment.hit:
+                self._unfit = True
                 with log.falling_back_to("raw tensors"):
                     attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))
             for name in set(layers) - before:
@@ -138,6 +140,12 @@ class Processed:
             info = publish(tensors, attachment=source, config=self._key, roles=roles, engine=self._engine, ranks=self._ranks)
         except WcacheError as error:
             log.logger.warning("Nothing was published for the next start: %s", error.diagnostics())
+            return
+        if info.reused and self._unfit:
+            log.logger.warning(
+                "Nothing was published for the next start: %s, which could not be mapped here, has the same configuration; "
+                "`wcache release` it to have another published", info.residency,
+            )  # fmt: skip
             return
         lineage = f"{info.lineage.value} lineage" + (f" ({info.unproven_why})" if info.unproven_why else "")
         verb = "Found" if info.reused else "Published"
@@ -275,8 +283,8 @@ def _of_model(model: Any, device: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]:
     """Give the empty model the parameters and buffers that processing left in the one that was published, and no others. The attributes
-    among them, by layer and name, are buffers until they are filled; what the model itself has there with memory (its scratch) comes along,
-    or None."""
+    among them, by layer and name, are buffers until they are filled; what the model itself has there with memory of that device (its
+    scratch) comes along, or None."""
     import torch
 
     parts = dict(model.named_modules(remove_duplicate=False))
@@ -298,6 +306,8 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]
         if old is not None and (old.shape, old.dtype) == (tensor.shape, tensor.dtype):
             continue
         own = part.__dict__.get(name)
+        if not isinstance(own, torch.Tensor) or own.device.type != tensor.device.type or not own.numel():
+            own = None  # vLLM makes some on the host where the model is built without memory
         for others in (part._parameters, part._buffers, part.__dict__):
             others.pop(name, None)
         empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
@@ -306,7 +316,7 @@ def _reconcile(model: Any, attachment: Attachment) -> list[tuple[Any, str, Any]]
         else:
             part.register_buffer(name, empty, persistent=False)
             if place.role == _ATTRIBUTE:
-                attributes.append((part, name, own if isinstance(own, torch.Tensor) and not own.is_meta and own.numel() else None))
+                attributes.append((part, name, own))
     return attributes
 
 

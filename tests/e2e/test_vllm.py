@@ -217,6 +217,7 @@ def test_a_model_that_cannot_be_built_without_memory_is_read_as_ever(starts: Sta
     hit = next(event for event in starts.decided(checkpoints.apertus) if (event.kind, event.outcome) == (Kind.PROCESSED, Outcome.HIT))
     assert [event.code for event in starts.record.of(MapFailed) if event.attach == hit.attach] == ["mapping_failed"]
     assert "falling back to raw tensors" in starts.log_of("apertus")
+    assert f"Nothing was published for the next start: {hit.residency}, which could not be mapped" in starts.log_of("apertus")
 
 
 def test_mapped_parameters_are_not_copied_and_buffers_are(starts: Starts, checkpoints: Checkpoints) -> None:

@@ -79,6 +79,18 @@ def test_where_not_even_the_disk_load_can_reach_the_device_that_is_recorded(sett
     assert "CUDA" in record.last(FallbackFailed).message
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch has CUDA")
+def test_plain_cuda_is_the_first_gpu_for_what_reads_files_as_the_reference_does(
+    settings: Settings, record: Record, disk_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The safetensors package knows no current device: for it `cuda` is `cuda:0`, also in a process that went on to another GPU."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    with pytest.raises((AssertionError, RuntimeError)):
+        load_file(make_checkpoint(disk_path / "m") / "model.safetensors", "cuda", settings=settings)
+    assert record.last(AttachDecided).device == "cuda:0"
+
+
 @pytest.mark.parametrize("device", ["xpu", "mps:0"])
 def test_a_check_says_of_another_platform_what_an_attach_would(settings: Settings, disk_path: Path, device: str) -> None:
     found = check(make_checkpoint(disk_path / "m"), settings, device=device)
