@@ -11,6 +11,8 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blake3 import blake3
+
 FORM = "wcache_form"
 """The name under which it lies among the tensors, as bytes."""
 
@@ -102,14 +104,21 @@ def contained(part: Any) -> Iterator[str]:
             yield name
 
 
-def plain_values(model: Any) -> dict[str, bool | int | float | str | None]:
-    """The attributes of the model's layers that are no objects, by their full names."""
-    return {
-        f"{path}.{name}" if path else name: value
-        for path, part in model.named_modules()
-        for name, value in part.__dict__.items()
-        if value is None or isinstance(value, (bool, int, float, str))
-    }
+def plain_values(model: Any) -> dict[str, bool | int | float | str | bytes | None]:
+    """The attributes of the model's layers that are no objects, by their full names; of tensors that lie elsewhere than the model's own, as
+    some on the host do for a model on a GPU, a digest: they are not published."""
+    import torch
+
+    home = next((tensor.device.type for tensor in model.parameters()), None)
+    found: dict[str, bool | int | float | str | bytes | None] = {}
+    for path, part in model.named_modules():
+        for name, value in part.__dict__.items():
+            full_name = f"{path}.{name}" if path else name
+            if value is None or isinstance(value, (bool, int, float, str)):
+                found[full_name] = value
+            elif isinstance(value, torch.Tensor) and value.device.type == "cpu" != home:
+                found[full_name] = blake3(memoryview(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy())).digest()
+    return found
 
 
 def set_since(before: Mapping[str, object], model: Any) -> list[str]:

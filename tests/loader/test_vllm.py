@@ -324,6 +324,16 @@ def test_what_loading_sets_beside_tensors_is_found_and_keeps_a_model_from_being_
         _require_shareable(model, found)
 
 
+def test_what_loading_writes_into_tensors_that_are_not_published_is_found() -> None:
+    """A model on a GPU may keep some on the host: here the model is where no memory is."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2, device="meta"))
+    model[0].scales, model[0].table = torch.ones(3, dtype=torch.bfloat16), torch.ones(2, 2).t()
+    before = plain_values(model)
+    model[0].scales.data[1] = 7
+    assert set_since(before, model) == ["0.scales"]
+    assert not any(isinstance(value, bytes) for value in plain_values(torch.nn.Linear(2, 2)).values())
+
+
 def test_a_model_that_is_built_otherwise_is_told_by_its_first_difference() -> None:
     """Tables as long as the longest request, kernels that are chosen by what is installed: no field of the key says so."""
 
