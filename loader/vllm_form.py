@@ -117,7 +117,7 @@ def plain_values(model: Any) -> dict[str, bool | int | float | str | bytes | Non
             if value is None or isinstance(value, (bool, int, float, str)):
                 found[full_name] = value
             elif isinstance(value, torch.Tensor) and value.device.type == "cpu" != home:
-                found[full_name] = blake3(memoryview(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy())).digest()
+                found[full_name] = blake3(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data).digest()
     return found
 
 
