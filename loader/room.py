@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from wcache.core.memory.cuda import Device
 
 _MIB = 1 << 20
+_SHORT = ("out of memory", "can't allocate memory")
+"""torch's words: of a GPU's, from its own allocator or from CUDA, and of the host's."""
 
 
 def check_room(size_bytes: int, device: Device | None) -> None:
@@ -35,9 +37,7 @@ def named_failures(where: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        torch: Any = sys.modules.get("torch")
-        short = isinstance(error, MemoryError) or "can't allocate memory" in str(error)  # so says torch of the host's
-        short = short or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError))
+        short = isinstance(error, MemoryError) or any(words in str(error) for words in _SHORT)
         raise (NoRoom if short else MappingFailed)(f"{type(error).__name__}: {error}", where=where) from error
 
 

@@ -24,7 +24,7 @@ from wcache.loader.attach import Attachment
 from wcache.loader.attachment import attachment_of
 from wcache.loader.packed import Packed
 from wcache.loader.question import make_question
-from wcache.loader.room import check_room
+from wcache.loader.room import check_room, named_failures
 from wcache.loader.safetensors_api import Mapped, Slice
 from wcache.loader.taken import take
 
@@ -139,6 +139,21 @@ def test_room_is_refused_with_the_numbers() -> None:
     with pytest.raises(NoRoom, match=r"a copy takes 1073741824 MiB, \d+ MiB are free \((MemAvailable|memory\.)") as error:
         check_room(1 << 50, None)
     assert "without mode copy" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("raised", "named"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), NoRoom),
+        (RuntimeError("CUDA error: out of memory"), NoRoom),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), NoRoom),
+        (MemoryError(), NoRoom),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), MappingFailed),
+    ],
+)
+def test_memory_that_runs_out_is_told_from_what_else_torch_raises(raised: Exception, named: type[Exception]) -> None:
+    with pytest.raises(named, match=type(raised).__name__), named_failures("here"):
+        raise raised
 
 
 def test_a_table_whose_header_is_none_is_refused(attached: Callable[..., Attachment]) -> None:
