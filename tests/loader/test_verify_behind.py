@@ -43,9 +43,9 @@ def weak(host: Any, path: Path, launch: str = "l-weak", **more: Any) -> Attachme
     return found
 
 
-def is_nicest(pid: int) -> bool:
+def is_nice(pid: int) -> bool:
     try:
-        return os.getpriority(os.PRIO_PROCESS, pid) == 19
+        return os.getpriority(os.PRIO_PROCESS, pid) == 10
     except ProcessLookupError:
         return False
 
@@ -59,7 +59,7 @@ def test_a_wrong_hit_is_refuted_while_the_engine_runs_and_nobody_waited(host: An
     twin = twin_of(disk_path / "twin")
     wrong = weak(host, twin)
     assert not host.record.of(ev.VerifyFailed), "the attach is over, and the look has only begun"
-    wait_until(lambda: any(is_nicest(worker) for worker in host.daemon.workers()) or host.record.of(ev.VerifyFailed))
+    wait_until(lambda: any(is_nice(worker) for worker in host.daemon.workers()) or host.record.of(ev.VerifyFailed))
     wrong.tensors()
     wait_until(lambda: host.record.of(ev.VerifyFailed))
     failed = host.record.last(ev.VerifyFailed)
