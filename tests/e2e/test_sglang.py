@@ -258,6 +258,4 @@ def test_every_expectation_of_a_drill_with_sglang_holds(smollm2: Path, disk_path
         "dtype": hit,
         "twin": [("sglang", "strict_miss", "content_mismatch")],
     }
-    runs = {run["label"]: run for run in receipt["runs"]}
-    assert {runs[label]["exit_status"] for label in ("absent-strict", "twin")} == {128 + 9}, "SGLang ends itself"
     assert all(run["weights_s"] for run in receipt["runs"] if run["ready"])
