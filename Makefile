@@ -4,7 +4,7 @@
 #   make test    every test, with real daemons, real models and a vLLM on the CPU (ARGS= goes to pytest; JOBS=4 processes,
 #                0: in one, for a debugger; VLLM_VENV= leaves the vLLM and the SGLang out)
 #   make test-gpu   what needs an NVIDIA GPU; skipped where there is none (PYTHON_GPU= a Python that has torch with CUDA)
-#   make test-sglang   a whole SGLang engine on two ranks of the CPU, besides its own loading that `make test` has
+#   make test-sglang   a whole SGLang engine on two ranks of the CPU and a drill, besides its own loading that `make test` has
 #   make test-kill  every process killed by every signal in every phase (ROUNDS=216, SEED=); its last line says what was lost
 #   make lint    formatting, types, import directions, generated documents
 #   make bench   measured comparisons of this machine; fails where a ratio is twice as bad as the recorded one (ARGS=attach: one program)
@@ -78,7 +78,7 @@ test: environments
 test-gpu: $(if $(PYTHON_GPU),,$(VENV)/.dev)
 	$(if $(PYTHON_GPU),PYTHONPATH=$(CURDIR)/typings$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON_GPU),$(BIN)/python) -m pytest -m gpu tests/gpu $(ARGS)
 
-# A whole SGLang engine on two ranks: minutes on two cores. `make test` has SGLang's own loading, in one process.
+# A whole SGLang engine on two ranks, and a drill of `sglang serve`: ten minutes on two cores. `make test` has SGLang's own loading, in one process.
 test-sglang: $(VENV)/.dev $(SGLANG_VENV)/.wcache
 	WCACHE_TEST_SGLANG=$(SGLANG_VENV) WCACHE_TEST_SGLANG_ENGINE=1 $(BIN)/python -m pytest tests/e2e/test_sglang.py $(ARGS)
 

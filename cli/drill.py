@@ -24,7 +24,7 @@ DRILL_HELP = """Start a server with, without and against the cache, and say whet
 
 The drill has a daemon, a ledger and places of its own; nothing else is touched. It starts COMMAND from disk, without a daemon (falling
 back, then strictly), twice from the cache, in another dtype, and on a tampered twin of the model; asks each server that is ready the same
-questions; and stops it. vLLM gets --load-format wcache, every other server runs below `wcache exec`.
+questions; and stops it. vLLM and SGLang get --load-format wcache, every other server runs below `wcache exec`.
 
 Exits with 0 when every expectation held, with 1 when one did not. docs/drill.md explains each line of the table.
 

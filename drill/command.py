@@ -19,6 +19,7 @@ Tensors = Literal["raw", "processed"]
 _DEFAULT_PORTS: dict[str, int] = {"vllm": 8000, "sglang": 30000, "transformers": 8000}
 _MODULES: dict[str, Engine] = {"vllm.entrypoints.openai.api_server": "vllm", "sglang.launch_server": "sglang"}
 _PROGRAMS: dict[str, Engine] = {"vllm": "vllm", "sglang": "sglang", "transformers": "transformers"}
+HALVED = "float16 or bfloat16"
 _PLUGINS = ("vllm", "sglang")
 _OURS = ("--load-format", "--model-loader-extra-config")
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (what a server binds to, and where it is asked then)
@@ -40,9 +41,14 @@ class ServerCommand(msgspec.Struct, frozen=True):
         host = _ANY.get(self.host, self.host)
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
+    @property
+    def by_plugin(self) -> bool:
+        """Whether the engine asks the cache by itself, through wcache in its own environment."""
+        return self.engine in _PLUGINS
+
     def cached(self, *, strict: bool, tensors: Tensors) -> tuple[str, ...]:
         """The command that takes its weights from the cache: through the engine's plugin, or through `wcache exec`."""
-        if self.engine in _PLUGINS:
+        if self.by_plugin:
             extra = json.dumps({"tensors": tensors, "fallback": not strict})
             return (*self.words, "--load-format", "wcache", "--model-loader-extra-config", extra)
         policy = ("--strict",) if strict else ()
@@ -58,7 +64,10 @@ class ServerCommand(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, words=(*words, "--dtype", dtype))
 
     def asked_dtype(self, config: Path) -> str | None:
-        """What the engine computes in, in torch's words: `--dtype`, else what the model's configuration says; None where neither does."""
+        """What the engine computes in, in torch's words: `--dtype`, else what the model's configuration says; None where neither does.
+
+        HALVED where vLLM or SGLang choose: unless they are told, they compute a model in float32 in 16 bits.
+        """
         typed = _value(self.words, "--dtype")
         if typed not in (None, "auto"):
             return _alias(str(typed))
@@ -67,7 +76,9 @@ class ServerCommand(msgspec.Struct, frozen=True):
         except (OSError, ValueError):
             return None
         found = document.get("dtype") or document.get("torch_dtype") if isinstance(document, dict) else None
-        return _alias(found) if isinstance(found, str) else None
+        if not isinstance(found, str):
+            return None
+        return HALVED if self.by_plugin and _alias(found) == "float32" else _alias(found)
 
 
 def _alias(dtype: str) -> str:
@@ -94,7 +105,9 @@ def parse_server(command: Sequence[str], *, model: str | None = None, port: int 
                 raise UsageError(f"{option} is what the drill varies", where=words[0], remedy="leave it out of the command")
     if engine != "vllm" and tensors == "processed":
         raise UsageError(
-            f"processed tensors of {words[0]} are not known to wcache", where="--tensors", remedy="only vLLM has them: use raw"
+            f"processed tensors of {words[0] if engine == 'other' else engine} are not known to wcache",
+            where="--tensors",
+            remedy="only vLLM has them: use raw",
         )
     typed = _value(words, "--port")
     try:

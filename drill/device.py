@@ -9,7 +9,7 @@ from typing import Any
 
 from wcache.core.memory import nvml
 from wcache.core.model.errors import RequestRefused
-from wcache.drill.command import ServerCommand
+from wcache.drill.command import HALVED, ServerCommand
 from wcache.drill.memory import meminfo
 
 _BFLOAT16_SINCE = (8, 0)  # compute capability; CUDA C++ Programming Guide, "Feature Support per Compute Capability"
@@ -27,10 +27,12 @@ def require_unused(gpus: tuple[nvml.Gpu, ...]) -> None:
 
 
 def other_dtype(server: ServerCommand, config: Path, gpus: tuple[nvml.Gpu, ...]) -> tuple[str | None, str]:
-    """A dtype that the server can be asked for and the weights do not have; or None and why there is none."""
+    """A dtype that the server can be asked for and does not compute in by itself; or None and why there is none."""
     if server.engine == "other":
         return None, "how this server is asked for another dtype is not known"
     asked = server.asked_dtype(config)
+    if asked == HALVED:
+        return "float32", ""
     if asked not in ("bfloat16", "float16", "float32"):
         return (
             None,

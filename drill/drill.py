@@ -30,7 +30,8 @@ from wcache.ledger.audit import Audit
 from wcache.ledger.moment import utc
 
 Say = Callable[[str], None]
-_VLLM_TOOK = re.compile(r"Loading weights took ([\d.]+) seconds")
+_LINE = 300  # of a server's last words; some name every choice there is
+_TOOK = re.compile(r"Loading weights took ([\d.]+) seconds|Load weight end\. elapsed=([\d.]+) s")  # vLLM's and SGLang's words
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,9 +185,8 @@ class Drill:
     def _read_ledger(self, seen: Result, log: Path) -> None:
         if seen.launch is None:
             with suppress(OSError):
-                took = _VLLM_TOOK.findall(log.read_text(encoding="utf-8", errors="replace"))
-                if took:
-                    seen.weights_s, seen.weights_s_by = max(map(float, took)), "the server's log"
+                seen.weights_s = weights_took_s(log.read_text(encoding="utf-8", errors="replace"))
+                seen.weights_s_by = "the server's log" if seen.weights_s is not None else ""
             return
         with suppress(NotFound), Audit(self._daemon.ledger) as audit:
             found = audit.launch(seen.launch)
@@ -206,12 +206,18 @@ class Drill:
         self._say(f"{run.label}: {table.sentence(seen)}")
         if seen.wrong:
             for line in seen.last_words:
-                self._say(f"  {line}")
+                self._say(f"  {line if len(line) <= _LINE else line[:_LINE] + '…'}")
         if run.case == "disk" and not seen.ready:
             raise UsageError(
                 f"the server is not ready even without wcache: {seen.wrong[0]}", where=str(self._options.out / f"{run.label}.log"),
                 remedy="the log says why; correct the command" + (", or wait longer (--wait)" if seen.timed_out else ""),
             )  # fmt: skip
+        if run.case == "absent_fallback" and self._server.by_plugin and seen.exit_status is not None and not seen.attaches:
+            raise UsageError(
+                f"the server ended with status {seen.exit_status} before it asked the cache",
+                where=str(self._options.out / f"{run.label}.log"),
+                remedy="the log says why; wcache must be installed in the server's own environment",
+            )
         return seen
 
     def _save(self, seen: Result) -> None:
@@ -227,6 +233,11 @@ class Drill:
         if moment not in {found.moment for found in self._points}:
             daemon = self._daemon.pids if self._points else ()
             self._points.append(memory_point(moment, daemon=daemon, gpus=self._uuids))
+
+
+def weights_took_s(log: str) -> float | None:
+    """What a server that knows nothing of wcache says of its weights: the slowest rank's seconds, or None where it says nothing."""
+    return max((float(vllm or sglang) for vllm, sglang in _TOOK.findall(log)), default=None)
 
 
 def _make_empty(out: Path) -> None:

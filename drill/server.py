@@ -21,7 +21,7 @@ from wcache.drill.interrupts import uninterrupted
 
 POLL_S = 1.0
 STOP_S = 30.0
-_HEALTH_S = 2.0
+_HEALTH_S = 30.0  # SGLang computes a token before it says 200, and gives itself 20 s for that
 _END_LINES = 8
 _END_BYTES = 1 << 20
 _ERROR = re.compile(r"\w(Error|Exception|Miss|Invalid): ")
@@ -97,7 +97,7 @@ class RunningServer:
         while True:
             if self.exit_status is not None:
                 return False
-            if _healthy(f"{url}/health"):
+            if _healthy(f"{url}/health", min(_HEALTH_S, max(POLL_S, wait_s - self.elapsed_s))):
                 return True
             left_s = wait_s - self.elapsed_s
             if left_s <= 0:
@@ -128,21 +128,22 @@ class RunningServer:
             _adopt(False)
 
     def last_words(self) -> list[str]:
-        """The end of its log, blank lines left out, below the last errors before it: what a dying engine says last is rarely why."""
+        """The end of its log below the last errors before it, since what a dying engine says last is rarely why. Without blank lines and
+        the pointers of tracebacks."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, self.log.stat().st_size - _END_BYTES))
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return []
-        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        lines = [line.rstrip() for line in text.splitlines() if line.strip(" ^~")]
         before = [line for line in lines[:-_END_LINES] if _ERROR.search(line)]
         return [*before[-_END_LINES // 2 :], *lines[-_END_LINES:]]
 
 
-def _healthy(url: str) -> bool:
+def _healthy(url: str, timeout_s: float) -> bool:
     try:
-        with _direct.open(url, timeout=_HEALTH_S) as answer:
+        with _direct.open(url, timeout=timeout_s) as answer:
             return bool(answer.status == 200)
     except (OSError, ValueError):
         return False

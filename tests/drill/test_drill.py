@@ -81,7 +81,7 @@ def wrong(receipt: Any) -> dict[str, list[str]]:
 @pytest.mark.slow
 def test_seven_starts_go_as_they_must_and_all_that_was_measured_is_written(place: Place) -> None:
     """I1, I12, A4: hits with the disk's answers, recorded misses without a daemon, another dtype as a copy, a twin refused."""
-    done = place.drill()
+    done = place.drill(server=("--dtype", "float32"))
     assert done.returncode == 0, done.stdout + done.stderr
     receipt = place.receipt()
     assert [run["label"] for run in receipt["runs"]] == ORDER and receipt["held"]
@@ -180,6 +180,17 @@ def test_a_server_that_ends_at_once_ends_the_drill_with_the_last_lines_of_its_lo
     lines = done.stderr.splitlines()
     assert any("unrecognized arguments: --nonsense" in line for line in lines[:-1]), done.stderr
     assert lines[-1].startswith("wcache: ") and "disk.log: the server is not ready even without wcache: it ended with status 2" in lines[-1]
+
+
+def test_an_engine_that_does_not_know_wcache_ends_the_drill_at_its_first_start_with_the_cache(place: Place) -> None:
+    refusal = "error: argument --load-format: invalid choice: 'wcache' (choose from " + "'auto', " * 100
+    place.vllm.write_text(place.vllm.read_text().replace("exec", f'case "$*" in *wcache*) echo "{refusal}"; exit 2;; esac\nexec'))
+    done = place.drill()
+    assert done.returncode == 2, done.stderr
+    *before, said, last = done.stderr.splitlines()
+    assert "the server ended with status 2 before it asked the cache; the log says why; wcache must be installed" in last
+    assert "invalid choice: 'wcache'" in said and max(map(len, [*before, said])) < 400
+    assert sorted(path.name for path in place.out.glob("*.log")) == ["absent-fallback.log", "disk.log"]
 
 
 def test_a_server_that_never_listens_is_a_time_out_and_no_process_is_left(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from wcache.core.model.errors import UsageError
 from wcache.drill import runs
 from wcache.drill.command import parse_server
+from wcache.drill.device import other_dtype
+from wcache.drill.drill import weights_took_s
 from wcache.drill.receipt import pays_after
 from wcache.drill.runs import Result, Run, judge
 
@@ -107,6 +110,18 @@ def test_preparation_is_won_back_only_by_starts_that_were_quicker() -> None:
     assert pays_after(25.0, drilled(30.0, 2.0, wrong=["other answers"])) is None
 
 
+@pytest.mark.parametrize(
+    ("log", "took_s"),
+    [
+        ("INFO [default_loader.py] Loading weights took 0.25 seconds\n(Worker_TP1) INFO Loading weights took 1.5 seconds\n", 1.5),
+        ("[2026-01-01 00:00:00 TP0] Load weight end. elapsed=1.32 s, type=LlamaForCausalLM, avail mem=14.57 GB\n", 1.32),
+        ("elapsed=3.1 s, nothing about weights\n", None),
+    ],
+)
+def test_what_an_engine_says_of_its_load_from_disk_is_that_of_its_slowest_rank(log: str, took_s: float | None) -> None:
+    assert weights_took_s(log) == took_s
+
+
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("vllm", "sglang", "transformers", "python"):
@@ -144,9 +159,32 @@ def test_what_a_start_needs_is_put_behind_the_command() -> None:
     assert found.asked_dtype(Path("none")) == "float16"
     other = parse_server(["sglang", "serve", "./m"]).cached(strict=True, tensors="raw")
     assert other[3:] == ("--load-format", "wcache", "--model-loader-extra-config", '{"tensors": "raw", "fallback": false}')
-    with pytest.raises(UsageError, match="processed tensors of sglang"):
-        parse_server(["sglang", "serve", "./m"], tensors="processed")
+    for line in ("sglang serve ./m", "python -m sglang.launch_server --model-path ./m"):
+        with pytest.raises(UsageError, match="processed tensors of sglang"):
+            parse_server(line.split(), tensors="processed")
     assert found.with_dtype("float32").words == ("vllm", "serve", "./m", "--dtype", "float32")
+
+
+@pytest.mark.parametrize(
+    ("line", "configured", "other"),
+    [
+        ("vllm serve ./m", "bfloat16", "float32"),
+        ("vllm serve ./m", "float32", "float32"),
+        ("sglang serve ./m --dtype auto", "float32", "float32"),
+        ("sglang serve ./m --dtype float32", "float32", "bfloat16"),
+        ("sglang serve ./m", "float16", "float32"),
+        ("transformers serve ./m", "float32", "bfloat16"),
+        ("vllm serve ./m", None, None),
+    ],
+)
+@pytest.mark.usefixtures("programs")
+def test_the_other_dtype_is_none_that_the_server_chooses_by_itself(
+    tmp_path: Path, line: str, configured: str | None, other: str | None
+) -> None:
+    """Unless they are told, vLLM and SGLang compute a model of float32 in 16 bits. These are starts on a CPU."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"dtype": configured} if configured else {}))
+    assert other_dtype(parse_server(line.split()), config, ())[0] == other
 
 
 @pytest.mark.usefixtures("programs")

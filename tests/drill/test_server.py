@@ -79,6 +79,34 @@ def test_a_helper_that_became_a_daemon_is_counted_and_ends_with_its_server(tmp_p
     assert not Path(f"/proc/{helper}").exists()
 
 
+SLOW = """
+import http.server, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(float(sys.argv[1]))
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *words):
+        pass
+with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+    print(server.server_port, flush=True)
+    server.serve_forever()
+"""
+
+
+@pytest.mark.parametrize(("answer_s", "wait_s", "healthy"), [(2.5, 60.0, True), (600.0, 1.0, False)])
+def test_a_server_may_take_its_time_to_say_that_it_is_healthy_but_not_more_than_a_start(
+    tmp_path: Path, answer_s: float, wait_s: float, healthy: bool
+) -> None:
+    """SGLang computes a token before it answers, each time anew: who hangs up and asks again never hears it."""
+    log = tmp_path / "log"
+    with RunningServer([sys.executable, "-c", SLOW, str(answer_s)], os.environ, log) as running:
+        wait_until(lambda: log.read_text().endswith("\n"), 60)
+        began_s = running.elapsed_s
+        assert running.wait_healthy(f"http://127.0.0.1:{int(log.read_text())}", began_s + wait_s) is healthy
+        assert running.elapsed_s - began_s < 30
+
+
 def test_an_interrupt_waits_until_what_is_started_is_known() -> None:
     done = False
     with pytest.raises(KeyboardInterrupt), uninterrupted():

@@ -2,6 +2,7 @@
 
     sglang_starts.py loads PLAN OUTPUT      SGLang's own loading of several models, one after the other, in one process
     sglang_starts.py engine PLAN OUTPUT     a whole engine on two ranks: two processes that compute, and what speaks to them
+    sglang_starts.py serve …                `sglang serve …`
 
 The PLAN of `loads` is a JSON list of steps: {"name": …, "model": …, "dtype": …, "format": …, "extra": {…}} and, where a step needs them,
 "hide" (modules that cannot be imported meanwhile) and "update" (a checkpoint, or the same one, to give the live model afterwards).
@@ -148,6 +149,11 @@ def engine(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    if sys.argv[1] == "serve":
+        from sglang.cli.main import main as sglang
+
+        sglang()
+        return
     what, plan, output = sys.argv[1:]
     results = {"loads": loads, "engine": engine}[what](json.loads(Path(plan).read_text(encoding="utf-8")))
     Path(output).write_text(json.dumps(results), encoding="utf-8")

@@ -9,6 +9,7 @@ import faulthandler
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from support.commands import clean_environ
 from support.daemon import DaemonProcess
 from support.ledgers import Record
 
@@ -199,8 +201,10 @@ def test_without_a_daemon_the_disk_is_read_and_that_is_on_record(loads: Loads, c
 
 # --- a whole engine ---------------------------------------------------------------------------------------------------------------
 
+whole = pytest.mark.skipif(not os.environ.get("WCACHE_TEST_SGLANG_ENGINE"), reason="takes minutes: `make test-sglang`")
 
-@pytest.mark.skipif(not os.environ.get("WCACHE_TEST_SGLANG_ENGINE"), reason="takes minutes: `make test-sglang`")
+
+@whole
 def test_both_ranks_of_an_engine_hit_and_answer_on_when_the_daemon_is_gone(checkpoints: Checkpoints, tmp_path: Path) -> None:
     """A7: greedy tokens as transformers computes them from the disk. One decision a rank, one launch; vault and server get SIGKILL."""
     daemon = DaemonProcess(tmp_path / "state")
@@ -222,3 +226,36 @@ def test_both_ranks_of_an_engine_hit_and_answer_on_when_the_daemon_is_gone(check
         assert "2 of 2 ranks mapped" in told.stdout, told
     finally:
         daemon.cleanup()
+
+
+@whole
+def test_every_expectation_of_a_drill_with_sglang_holds(smollm2: Path, disk_path: Path) -> None:
+    """I1, I12, A4: seven starts of `sglang serve`; one that is refused ends, and nothing of any of them is left."""
+    program = disk_path / "bin" / "sglang"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {PYTHON} {PROGRAM} "$@"\n')
+    program.chmod(0o755)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = [program, "serve", "--model-path", smollm2, "--port", port, "--device", "cpu", "--dtype", "float32", "--attention-backend",
+              "torch_native", "--sampling-backend", "pytorch", "--grammar-backend", "none", "--disable-cuda-graph",
+              "--disable-overlap-schedule", "--max-total-tokens", 512, "--context-length", 128]  # fmt: skip
+    drill = [sys.executable, "-m", "wcache.cli", "drill", "--json", "--wait", START_S, "--out", disk_path / "out", "--", *server]
+    faulthandler.cancel_dump_traceback_later()
+    environ = {**clean_environ(), "WCACHE_CONFIG": os.devnull, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(list(map(str, drill)), env=environ, capture_output=True, text=True, timeout=7 * START_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    receipt = json.loads(done.stdout)
+    decided = {run["label"]: [(row["engine"], row["decision"], row["reason"]) for row in run["attaches"]] for run in receipt["runs"]}
+    hit = [("sglang", "hit", None)]
+    assert decided == {
+        "disk": [],
+        "absent-fallback": [("sglang", "fallback", "daemon_absent")],
+        "absent-strict": [("sglang", "strict_miss", "daemon_absent")],
+        "warm-1": hit,
+        "warm-2": hit,
+        "dtype": hit,
+        "twin": [("sglang", "strict_miss", "content_mismatch")],
+    }
+    assert all(run["weights_s"] for run in receipt["runs"] if run["ready"])

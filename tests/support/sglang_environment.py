@@ -16,7 +16,7 @@ from pathlib import Path
 from vllm_environment import FEW_COLLECTIONS
 
 CONSTRAINTS = Path(__file__).resolve().parent.parent.parent / "constraints-sglang.txt"
-WANTED = ("sglang", "orjson", "torchvision", "ipython", "traitlets")
+WANTED = ("sglang", "orjson", "soundfile", "torchvision", "ipython", "traitlets")
 
 
 def main() -> None:
