@@ -22,6 +22,7 @@ from wcache.core.settings import Settings
 _POLL_S = 0.5
 _QUIET_S = 3.0
 _REPORT_S = 10.0
+_ANSWER_S = 30.0  # some servers compute something before they say that they are well
 _NOTHING = (
     "0 attaches recorded: the command did not load weights through wcache. It may not read safetensors files with Python's safetensors "
     "package, may run a Python without wcache, or one that ignores PYTHONPATH (python -I, -E, -S)"
@@ -143,7 +144,7 @@ def _open_ends(found: dict[str, Any]) -> bool:
 def _answers(url: str) -> bool:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy that answers is not the server
     try:
-        with direct.open(url, timeout=2):
+        with direct.open(url, timeout=_ANSWER_S):
             return True
     except (OSError, ValueError):  # HTTPError is one: a status of 400 and more
         return False

@@ -76,6 +76,7 @@ def attach(
     gathered: Gathered | None = None
     gpu: Device | None = None
     warming: threading.Thread | None = None
+    failure: WcacheError | None = None
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
@@ -99,13 +100,15 @@ def attach(
             session.close()
         raise
     except WcacheError as error:
-        if session is not None:
-            session.close()
-        return decide_alone(question, settings, gathered, error, gpu)
+        failure = error
     except BaseException:
         if session is not None:
             session.close()
         raise
+    if failure is not None:  # no longer while it is handled: a strict miss is one error, not three
+        if session is not None:
+            session.close()
+        return decide_alone(question, settings, gathered, failure, gpu)
     decided = answer.decided
     attachment = Attachment(
         attach=attach_id,

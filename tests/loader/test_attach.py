@@ -397,6 +397,14 @@ def test_a_forked_child_reads_and_says_nothing(host: Any, base: Path) -> None:
     assert host.leases() == 0 and len(host.record.all()) == events + 1
 
 
+def test_a_strict_miss_without_a_daemon_is_one_error_and_not_what_came_before_it_too(disk_path: Path) -> None:
+    """An engine's log has a traceback for each."""
+    places = {"runtime_dir": str(disk_path / "run"), "state_dir": str(disk_path / "state")}
+    with pytest.raises(StrictMiss, match="daemon_absent") as caught:
+        attach(make_checkpoint(disk_path / "m"), on_miss="strict", **places)
+    assert caught.value.__context__ is caught.value.__cause__ is None
+
+
 @pytest.mark.parametrize("on_miss", ["fallback", "strict"])
 def test_a_forked_child_that_cannot_map_what_its_parent_attached_attaches_by_itself(host: Any, base: Path, on_miss: str) -> None:
     """It was silent about it: the child read the disk, or failed, and nothing was on record."""
