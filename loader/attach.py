@@ -16,7 +16,16 @@ import msgspec
 from wcache.core.checkpoint.content import seconds_until_listed_safely
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.decide import HOST, Decision, decide
-from wcache.core.model.errors import DaemonUnreachable, LedgerError, MappingFailed, NoRoom, Unsupported, UsageError, WcacheError
+from wcache.core.model.errors import (
+    DaemonUnreachable,
+    LedgerError,
+    MappingFailed,
+    NoRoom,
+    StrictMiss,
+    Unsupported,
+    UsageError,
+    WcacheError,
+)
 from wcache.core.model.events import Engine, Ranks
 from wcache.core.model.policy import Policy
 from wcache.core.model.vocabulary import BELOW_PINNED, Kind, Mode, Outcome, Reason
@@ -76,7 +85,6 @@ def attach(
     gathered: Gathered | None = None
     gpu: Device | None = None
     warming: threading.Thread | None = None
-    failure: WcacheError | None = None
     try:
         if sys.platform != "linux":
             raise DaemonUnreachable(Reason.UNSUPPORTED, f"wcache maps weights on Linux only, this is {sys.platform}")
@@ -100,15 +108,16 @@ def attach(
             session.close()
         raise
     except WcacheError as error:
-        failure = error
+        if session is not None:
+            session.close()
+        try:
+            return decide_alone(question, settings, gathered, error, gpu)
+        except StrictMiss as miss:
+            raise miss from None  # one error in an engine's log, not each that led to it: the message has them
     except BaseException:
         if session is not None:
             session.close()
         raise
-    if failure is not None:  # no longer while it is handled: a strict miss is one error, not three
-        if session is not None:
-            session.close()
-        return decide_alone(question, settings, gathered, failure, gpu)
     decided = answer.decided
     attachment = Attachment(
         attach=attach_id,
