@@ -41,7 +41,7 @@ Exits with 0 when every expectation held, with 1 when one did not. docs/drill.md
 @click.option("--model", help="The checkpoint that COMMAND serves, as COMMAND spells it. Default: what COMMAND says.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Where it listens. Default: what COMMAND says, or its engine's default.")
 @click.option("--tensors", type=click.Choice(["raw", "processed"]), default="raw", show_default=True, help="Which tensors vLLM takes.")
-@click.option("--wait", "wait_s", type=click.FloatRange(min=1), default=600, show_default=True, metavar="SECONDS", help="How long a start "
+@click.option("--wait", "wait_s", type=click.IntRange(min=1), default=600, show_default=True, metavar="SECONDS", help="How long a start "
               "may take.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="How often the timed starts are repeated.")
 @click.option("--prompts", type=click.Path(path_type=Path), metavar="FILE", help="What to ask, one prompt a line; 16 tokens each.")
@@ -52,7 +52,7 @@ def drill(
     model: str | None,
     port: int | None,
     tensors: Any,
-    wait_s: float,
+    wait_s: int,
     rounds: int,
     prompts: Path | None,
     out: Path | None,

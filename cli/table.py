@@ -11,6 +11,7 @@ from typing import Any
 from wcache.cli.text import escape, width
 
 _PIPE_WIDTH = 120
+_WORDS = re.compile(r"(?<= )")
 _BREAK_AFTER = re.compile(r"(?<=[_/ ])|(?<=\dT)")
 _WORD_MAX = 12
 _TORN_MIN = 8
@@ -51,17 +52,17 @@ def _cell(value: Any) -> str:
 
 
 def _fold(text: str, limit: int) -> list[str]:
-    """Lines of at most `limit` columns, broken after _ / - T and blanks where that is possible."""
+    """Lines of at most `limit` columns, broken at blanks, and after _ / T in a word that is longer than a line."""
     if width(text) <= limit:
         return [text]
     lines: list[str] = [""]
-    for piece in _BREAK_AFTER.split(text):
-        if width(lines[-1]) + width(piece) <= limit:
+    for piece in (part for word in _WORDS.split(text) for part in ([word] if width(word.rstrip()) <= limit else _BREAK_AFTER.split(word))):
+        if width(lines[-1]) + width(piece.rstrip()) <= limit:
             lines[-1] += piece
             continue
         if lines[-1]:
             lines.append("")
-        while width(piece) > limit:
+        while width(piece.rstrip()) > limit:
             cut = limit if piece.isascii() else next(n for n in range(len(piece), 0, -1) if n == 1 or width(piece[:n]) <= limit)
             lines[-1:] = [piece[:cut], ""]
             piece = piece[cut:]
@@ -69,10 +70,10 @@ def _fold(text: str, limit: int) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()] or [""]
 
 
-def _least(texts: Sequence[str], name: str, *, tear: bool) -> int:
-    """The narrowest that a column may get: its longest word, or less where words may be torn."""
-    head = max(width(word.rstrip()) for word in _BREAK_AFTER.split(name))
-    longest = max((width(word.rstrip()) for text in texts for word in _BREAK_AFTER.split(text)), default=0)
+def _least(texts: Sequence[str], name: str, breaks: re.Pattern[str], *, tear: bool) -> int:
+    """The narrowest that a column may get: its longest word, by what words end with, or less where words may be torn."""
+    head = max(width(word.rstrip()) for word in breaks.split(name))
+    longest = max((width(word.rstrip()) for text in texts for word in breaks.split(text)), default=0)
     return max(head, min(longest, _TORN_MIN if tear and name in _TEARABLE else _WORD_MAX))
 
 
@@ -80,8 +81,14 @@ def _widths(columns: Sequence[str], body: Sequence[Sequence[str]], total: int) -
     """Column widths and the gap between them, or None where the table cannot be read at this width."""
     texts = [[row[n] for row in body] for n in range(len(columns))]
     wanted = [max(map(width, (*cells, name))) for cells, name in zip(texts, columns, strict=True)]
-    for tear, gap in ((False, 2), (False, 1), (True, 2), (True, 1)):
-        least = [min(_least(cells, name, tear=tear), want) for cells, name, want in zip(texts, columns, wanted, strict=True)]
+    for breaks, tear, gap in (
+        (_WORDS, False, 2),
+        (_BREAK_AFTER, False, 2),
+        (_BREAK_AFTER, False, 1),
+        (_BREAK_AFTER, True, 2),
+        (_BREAK_AFTER, True, 1),
+    ):
+        least = [min(_least(cells, name, breaks, tear=tear), want) for cells, name, want in zip(texts, columns, wanted, strict=True)]
         room = total - gap * (len(columns) - 1)
         if sum(least) > room:
             continue

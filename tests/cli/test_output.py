@@ -54,6 +54,12 @@ def test_wide_characters_are_counted_as_two_columns(monkeypatch: pytest.MonkeyPa
     assert "".join(line.split()[0] for line in lines[1:]) == "模型" * 20
 
 
+def test_a_word_that_fits_on_a_line_is_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = table.render([{"what": "ready, fallback daemon_absent, same answers", "n": 1}], ("what", "n")).splitlines()
+    assert [line[:27].rstrip() for line in lines[1:]] == ["ready, fallback", "daemon_absent, same answers"]
+
+
 def test_folding_loses_no_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     text = "/a/very_long/path-with/x" * 9

@@ -30,7 +30,7 @@ from wcache.core.model.vocabulary import Mode, Outcome, Reason
 WORD = os.environ.get("WCACHE_TEST_SGLANG", "")
 PYTHON = (Path(__file__).resolve().parent.parent.parent / WORD).absolute() / "bin" / "python"
 PROGRAM = Path(__file__).resolve().parent / "sglang_starts.py"
-START_S = 900.0
+START_S = 900
 
 pytestmark = [
     pytest.mark.slow,
