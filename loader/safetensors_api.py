@@ -184,7 +184,7 @@ class Slice:
         return self._entry.dtype
 
     def __getitem__(self, index: Any) -> Any:
-        return self._source.placed(self._source.resident(self._entry.name)[index])
+        return self._source.placed(self._source.part(self._entry.name, index))
 
 
 class Mapped:
@@ -278,6 +278,16 @@ class Mapped:
             return self._views[name]
         shard = self._home[name]
         return shard.tensor(name) if self._torch else shard.array(name)
+
+    def part(self, name: str, index: Any) -> Any:
+        """What the index selects. In numpy's case that is an array, also for a single value, and True is 1, as the reference has both."""
+        found = self.resident(name)
+        if self._torch:
+            return found[index]
+        import numpy
+
+        whole = index if isinstance(index, tuple) else (index,)
+        return numpy.asarray(found[tuple(int(one) if isinstance(one, bool) else one for one in whole)])
 
     def placed(self, found: Any) -> Any:
         """A resident tensor, or a part of one, as it was asked for."""

@@ -87,6 +87,24 @@ def test_numpy_is_served_as_the_reference_serves_it(opener: Callable[..., Any], 
                 assert mine.flags.writeable == reference.flags.writeable
 
 
+def test_a_part_of_a_numpy_tensor_is_the_references(opener: Callable[..., Any], base: Path) -> None:
+    """Also of a single value, and of True, which numpy itself takes for a mask."""
+    indexes = (0, -1, True, (0,), (True,), np.int64(1), slice(1, 3), slice(None, None, 2), ..., (..., 0), (slice(None), 0), ())
+    with opener(base / FIRST, "np") as ours, reference_open(base / FIRST, "np") as theirs:
+        compared = 0
+        for key in ours.keys():  # noqa: SIM118
+            for index in indexes:
+                try:
+                    expected = theirs.get_slice(key)[index]
+                except (safetensors.SafetensorError, TypeError, AttributeError):
+                    continue
+                found = ours.get_slice(key)[index]
+                assert type(found) is type(expected) and (found.dtype, found.shape) == (expected.dtype, expected.shape), (key, index)
+                assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
+                compared += 1
+        assert compared > len(indexes)
+
+
 def test_what_is_wrong_is_told_as_the_reference_tells_it(opener: Callable[..., Any], base: Path) -> None:
     with opener(base / FIRST, "pt") as file:
         for ask in (file.get_tensor, file.get_slice):
