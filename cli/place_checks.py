@@ -52,7 +52,7 @@ def directories(subject: Subject) -> Iterator[Finding]:
         owner = settings.daemon_uid if settings.foreign and runtime else os.geteuid()
         allowed = 0o050 if runtime and (shared or settings.foreign) else 0o055 if not runtime else 0
         if not stat.S_ISDIR(about.st_mode):
-            yield fail(check, f"{path}: is no directory", "remove it")
+            yield fail(check, f"{path}: is no directory", f"set WCACHE_{check.split()[0].upper()}_DIR to a directory of yours")
         elif about.st_uid != owner:
             yield fail(check, f"{path}: belongs to uid {about.st_uid}, not {owner}", "run as that user, or set another place")
         elif mode & 0o077 & ~allowed:
@@ -73,10 +73,13 @@ def private_files(subject: Subject) -> Iterator[Finding]:
         *(("seed's permissions", seed, 0o077, "lets others read where samples are taken, so it is not used") for seed in seeds),
     ):
         try:
-            mode = stat.S_IMODE(path.stat().st_mode)
+            about = path.stat()
         except OSError:
             continue
-        if mode & bits:
+        mode = stat.S_IMODE(about.st_mode)
+        if not stat.S_ISREG(about.st_mode):  # never a remedy that changes a device
+            yield fail(check, f"{path}: this is no regular file", "name a file by WCACHE_LEDGER, or unset it")
+        elif mode & bits:
             remedy = f"chmod 600 {path}" if check.startswith("ledger") else f"delete {path}: a new one is made"
             yield fail(check, f"{path}: mode {mode:04o} {why}", remedy)
         else:
