@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from wcache.cli.checks import Check, Finding, Subject, fail, ok, warn
+from wcache.cli.text import size
 from wcache.core.settings import SUN_PATH_MAX, VARIABLES
 
 _FREE_WANTED_BYTES = 100 << 20
@@ -113,9 +114,9 @@ def file_systems(subject: Subject) -> Iterator[Finding]:
     if os.statvfs(place).f_flag & os.ST_RDONLY:
         yield fail("ledger's disk", f"{place} is mounted read-only", "mount it for writing, or set WCACHE_LEDGER to another place")
     elif free_bytes < _FREE_WANTED_BYTES:
-        yield warn("ledger's disk", f"{free_bytes >> 20} MiB free", f"free space at {place}: without a record there are no hits")
+        yield warn("ledger's disk", f"{size(free_bytes)} free", f"free space at {place}: without a record there are no hits")
     else:
-        yield ok("ledger's disk", f"{free_bytes >> 20} MiB free")
+        yield ok("ledger's disk", f"{size(free_bytes)} free")
 
 
 def ledger(subject: Subject) -> Iterator[Finding]:
@@ -149,9 +150,7 @@ def checkpoint(subject: Subject) -> Iterator[Finding]:
     if subject.checkpoint is None:
         return
     found = open_checkpoint(subject.checkpoint)
-    yield ok(
-        "checkpoint", f"{len(found.shards)} shards, {found.tensor_count} tensors, {found.total_bytes >> 20} MiB at {found.location.root}"
-    )
+    yield ok("checkpoint", f"{len(found.shards)} shards, {found.tensor_count} tensors, {size(found.total_bytes)} at {found.location.root}")
     kind = found.location.fs_kind
     holds, why = pinnable(kind, subject.settings.policy.network_fs)
     if holds:

@@ -196,7 +196,7 @@ def _require_complete(info: Mapping[str, Any], words: Mapping[str, Any], where: 
     if missing:
         shown = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         raise MissingTensor(
-            f"the model needs {len(missing)} tensors that the checkpoint does not have: {shown}",
+            f"the model needs {len(missing)} tensor{'' if len(missing) == 1 else 's'} that the checkpoint does not have: {shown}",
             where=where,
             remedy="use the model class that the checkpoint was made with",
         )
