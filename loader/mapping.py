@@ -40,9 +40,9 @@ class Segment:
             raise MappingFailed(f"the segment is no valid shard: {error.what}", where=name, detail=error.detail) from error
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1  # first, so that no other thread takes the number for this file's
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 class Memory(mmap.mmap):
@@ -62,9 +62,11 @@ class ShardMap:
         self.name = segment.name
         self.header = segment.header
         self.size_bytes = segment.size_bytes
-        if segment.descriptor < 0:  # mmap(-1) would be zeros, not an error
+        descriptor = segment.descriptor
+        if descriptor >= 0:  # mmap(-1) would be zeros, not an error
+            self.memory = map_private(descriptor, segment.size_bytes, cls=Memory)
+        if descriptor < 0 or segment.descriptor != descriptor:  # closed meanwhile: the number may have been another file's by then
             raise MappingFailed("the segment was given back already", where=segment.name)
-        self.memory = map_private(segment.descriptor, segment.size_bytes, cls=Memory)
         self.memory.keeper = keeper
         self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.entries: MappingOf[str, TensorEntry] = {entry.name: entry for entry in segment.header.tensors}

@@ -169,6 +169,34 @@ def test_threads_may_load_shards_at_the_same_time(host: Any, base: Path) -> None
     assert len(host.record.of(MapCompleted)) == len(host.record.of(AttachDecided))
 
 
+def test_threads_that_copy_the_shards_of_one_checkpoint_are_one_attach_and_its_lease_ends(host: Any, disk_path: Path) -> None:
+    place = make_checkpoint(disk_path / "m", shards=6)
+    host.daemon.load(place)
+    names = sorted(path.name for path in place.glob("model-*.safetensors"))
+    with ThreadPoolExecutor(len(names)) as pool:
+        loaded = list(pool.map(lambda name: load_file(place / name, settings=host.settings, mode="copy", release=False), names))
+    assert sum(map(len, loaded)) == len(read_tensors(place))
+    assert (len(names), len(host.record.of(AttachDecided)), host.record.last(MapCompleted).copied_tensors) == (
+        6,
+        1,
+        len(read_tensors(place)),
+    )
+    wait_until(lambda: host.leases() == 0)
+
+
+@pytest.mark.parametrize("mode", [None, "copy"])
+def test_threads_that_drop_what_they_load_get_no_attach_that_is_ending(host: Any, disk_path: Path, mode: str | None) -> None:
+    """Whoever asks while the last tensor of another thread goes, or while that thread closes the last file of a copy, attaches anew."""
+    place = make_checkpoint(disk_path / "m", shards=3)
+    host.daemon.load(place)
+    expected = {path.name: len(safetensors.torch.load_file(path)) for path in place.glob("model-*.safetensors")}
+    words = {"settings": host.settings} if mode is None else {"settings": host.settings, "mode": mode, "release": False}
+    with ThreadPoolExecutor(12) as pool:
+        counts = list(pool.map(lambda name: (name, len(load_file(place / name, **words))), sorted(expected) * 60))
+    assert all(expected[name] == count for name, count in counts)
+    assert {decided.outcome for decided in host.record.of(AttachDecided)} == {"hit"}
+
+
 def test_a_shard_that_was_overwritten_since_is_decided_anew(host: Any, disk_path: Path) -> None:
     """I4 between two shards of one start."""
     place = make_checkpoint(disk_path / "m", shards=2)
