@@ -103,7 +103,7 @@ class ShardMap:
         dtype = torch_dtype(entry.dtype)
         shape = torch_shape(name, entry.dtype, entry.shape)
         if not entry.size_bytes:
-            return torch.empty(shape, dtype=dtype)
+            return torch.empty(shape, dtype=dtype, device="cpu")  # not torch's default device, as the reference
         return torch.frombuffer(self._view(name), dtype=dtype, count=entry.size_bytes // dtype.itemsize).view(shape)
 
     def array(self, name: str) -> numpy.ndarray[Any, Any]:
