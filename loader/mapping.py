@@ -45,6 +45,10 @@ class Segment:
             os.close(descriptor)
 
 
+class NoNumpyDtype(Unsupported, TypeError):
+    """A dtype that numpy does not have; also what callers of the safetensors package catch."""
+
+
 class Memory(mmap.mmap):
     """A private mapping that keeps something alive: the lease lasts as long as anything points into the mapping."""
 
@@ -127,4 +131,4 @@ def numpy_dtype(name: str) -> numpy.dtype[Any]:
     try:
         return numpy.dtype(NAMES[name])
     except (KeyError, TypeError):
-        raise Unsupported(f"numpy has no dtype for {name}", remedy="use framework='pt'") from None
+        raise NoNumpyDtype(f"numpy has no dtype for {name}", remedy="use framework='pt'") from None

@@ -80,11 +80,10 @@ def test_an_empty_tensor_is_on_the_host_whatever_torchs_default_device_is(tmp_pa
     data = {"none": ("F32", (0, 3), b""), "some": ("F32", (1,), bytes(4))}
     (tmp_path / "x.safetensors").write_bytes(encode_safetensors(data))
     shard, _ = shard_of(data)
-    with torch.device("meta"):
-        with safe_open(tmp_path / "x.safetensors", "pt") as file:
-            for name in data:
-                mine, reference = shard.tensor(name), file.get_tensor(name)
-                assert (mine.device, mine.shape) == (reference.device, reference.shape) and not mine.is_meta
+    with torch.device("meta"), safe_open(tmp_path / "x.safetensors", "pt") as file:
+        for name in data:
+            mine, reference = shard.tensor(name), file.get_tensor(name)
+            assert (mine.device, mine.shape) == (reference.device, reference.shape) and not mine.is_meta
 
 
 def test_a_write_in_place_stays_with_the_writer() -> None:
