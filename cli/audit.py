@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from wcache.cli import table
-from wcache.cli.command import LazyGroup, current_app, example
+from wcache.cli.command import LazyGroup, Number, current_app, example
 from wcache.cli.output import FORMATS, chosen_format, print_document, print_rows
 from wcache.cli.progress import progress
 from wcache.cli.text import escape, size
@@ -55,7 +55,7 @@ def _format(command: F) -> F:
 
 def _limit(command: F) -> F:
     text = f"Only the last N; 0 is all. A table shows {TABLE_ROWS} unless told."
-    return click.option("--limit", type=click.IntRange(min=0), metavar="N", help=text)(command)
+    return click.option("--limit", type=Number(min=0), metavar="N", help=text)(command)
 
 
 def _window_options(command: F) -> F:
@@ -261,9 +261,7 @@ TIMELINE_HELP = "Every event of a residency, and of the attaches that were decid
     "timeline", help=TIMELINE_HELP + example("wcache audit timeline r-1f2e3d4c"), short_help="Everything that happened to a residency."
 )
 @click.argument("residency")
-@click.option(
-    "--limit", type=click.IntRange(min=0), metavar="N", help=f"Only the last N; 0 is all. A table shows {TABLE_ROWS} unless told."
-)
+@click.option("--limit", type=Number(min=0), metavar="N", help=f"Only the last N; 0 is all. A table shows {TABLE_ROWS} unless told.")
 @_format
 def timeline(residency: str, limit: int | None, format_: str | None) -> None:
     from wcache.ledger.headline import headline
@@ -327,7 +325,7 @@ EXPLAIN_HELP = "One event in plain sentences; of a decision what was asked, the 
 
 
 @audit.command("explain", help=EXPLAIN_HELP + example("wcache audit explain 42"), short_help="One event in plain sentences.")
-@click.argument("seq", type=click.IntRange(min=1))
+@click.argument("seq", type=Number(min=1))
 @_format
 def explain(seq: int, format_: str | None) -> None:
     from wcache.ledger.explain import explain as explained
@@ -355,7 +353,7 @@ Exits with 0 when all are proved, 1 when a hit was refuted, 11 when none was but
     help=PROVE_HELP + example("wcache audit prove", "wcache audit prove 42 57"),
     short_help="Look at hits afterwards: proved or refuted?",
 )
-@click.argument("seqs", metavar="[SEQ]...", nargs=-1, type=click.IntRange(min=1))
+@click.argument("seqs", metavar="[SEQ]...", nargs=-1, type=Number(min=1))
 @click.option("--all", "every", is_flag=True, help="Every unproven hit, whatever its tier.")
 @_format
 def prove(seqs: tuple[int, ...], every: bool, format_: str | None) -> int:

@@ -44,6 +44,16 @@ class App:
         return settings
 
 
+class Number(click.IntRange):
+    """A whole number of those that a ledger can hold (64 bits, https://sqlite.org/datatype3.html), which need not be said in each help."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if found >= 1 << 63:
+            self.fail(f"{value} is more than any number in a ledger.", param, ctx)
+        return found
+
+
 def current_app() -> App:
     context = click.get_current_context()
     app: App = context.ensure_object(App)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 from wcache.cli.checks import Check, Finding, Subject, fail, ok, warn
+from wcache.cli.text import size
 
 WAL_RESET_FIXED = (3, 51, 3)
 DESCRIPTORS_WANTED = 4096
@@ -102,7 +103,7 @@ def memory(subject: Subject) -> Iterator[Finding]:
     from wcache.daemon.budget import room
 
     free = room(subject.root)
-    found = f"room for {free.bytes >> 20} MiB of weights, by {free.by}"
+    found = f"room for {size(free.bytes)} of weights, by {free.by}"
     if free.bytes >= ROOM_WANTED_BYTES:
         yield ok("memory", found)
     elif free.by == "MemAvailable":
@@ -126,7 +127,7 @@ def gpus(subject: Subject) -> Iterator[Finding]:
     for gpu in known:
         figures = nvml.memory(gpu.uuid)
         instances = f", MIG: {', '.join(gpu.mig_uuids)}" if gpu.mig_uuids else ""
-        free = f"{figures.free_bytes >> 20} of {figures.total_bytes >> 20} MiB free"
+        free = f"{size(figures.free_bytes)} of {size(figures.total_bytes)} free"
         yield ok("gpu", f"{gpu.uuid}, {gpu.name}, {free}, driver {version}{instances}")
     try:
         for device in cuda.devices():

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from wcache.cli import table
-from wcache.cli.command import LazyGroup, current_app, example
+from wcache.cli.command import LazyGroup, Number, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.text import escape
 from wcache.core.model.errors import NotFound, UsageError
@@ -58,7 +58,7 @@ def proof() -> None:
 
 
 @proof.command("inclusion", help=INCLUSION_HELP + example("wcache ledger proof inclusion 37 > event-37.tlog-proof"))
-@click.argument("seq", type=click.IntRange(1))
+@click.argument("seq", type=Number(min=1))
 @CHECKPOINT
 def inclusion(seq: int, note: Path | None) -> None:
     from wcache.ledger.note import read_checkpoint

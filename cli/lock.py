@@ -40,7 +40,7 @@ def lock(checkpoints: tuple[str, ...], output: str, check: bool, revision: str |
     if check:
         return _check(checkpoints, output)
     if not checkpoints:
-        raise UsageError("which checkpoint?", where="wcache lock", remedy="name one or more, or use --check")
+        raise UsageError("no checkpoint is named", remedy="name one or more, or use --check")
     return _write(checkpoints, output, revision)
 
 

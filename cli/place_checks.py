@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from wcache.cli.checks import Check, Finding, Subject, fail, ok, warn
+from wcache.cli.text import size
 from wcache.core.settings import SUN_PATH_MAX, VARIABLES
 
 _FREE_WANTED_BYTES = 100 << 20
@@ -52,7 +53,7 @@ def directories(subject: Subject) -> Iterator[Finding]:
         owner = settings.daemon_uid if settings.foreign and runtime else os.geteuid()
         allowed = 0o050 if runtime and (shared or settings.foreign) else 0o055 if not runtime else 0
         if not stat.S_ISDIR(about.st_mode):
-            yield fail(check, f"{path}: is no directory", "remove it")
+            yield fail(check, f"{path}: is no directory", f"set WCACHE_{check.split()[0].upper()}_DIR to a directory of yours")
         elif about.st_uid != owner:
             yield fail(check, f"{path}: belongs to uid {about.st_uid}, not {owner}", "run as that user, or set another place")
         elif mode & 0o077 & ~allowed:
@@ -73,10 +74,13 @@ def private_files(subject: Subject) -> Iterator[Finding]:
         *(("seed's permissions", seed, 0o077, "lets others read where samples are taken, so it is not used") for seed in seeds),
     ):
         try:
-            mode = stat.S_IMODE(path.stat().st_mode)
+            about = path.stat()
         except OSError:
             continue
-        if mode & bits:
+        mode = stat.S_IMODE(about.st_mode)
+        if not stat.S_ISREG(about.st_mode):  # never a remedy that changes a device
+            yield fail(check, f"{path}: this is no regular file", "name a file by WCACHE_LEDGER, or unset it")
+        elif mode & bits:
             remedy = f"chmod 600 {path}" if check.startswith("ledger") else f"delete {path}: a new one is made"
             yield fail(check, f"{path}: mode {mode:04o} {why}", remedy)
         else:
@@ -110,9 +114,9 @@ def file_systems(subject: Subject) -> Iterator[Finding]:
     if os.statvfs(place).f_flag & os.ST_RDONLY:
         yield fail("ledger's disk", f"{place} is mounted read-only", "mount it for writing, or set WCACHE_LEDGER to another place")
     elif free_bytes < _FREE_WANTED_BYTES:
-        yield warn("ledger's disk", f"{free_bytes >> 20} MiB free", f"free space at {place}: without a record there are no hits")
+        yield warn("ledger's disk", f"{size(free_bytes)} free", f"free space at {place}: without a record there are no hits")
     else:
-        yield ok("ledger's disk", f"{free_bytes >> 20} MiB free")
+        yield ok("ledger's disk", f"{size(free_bytes)} free")
 
 
 def ledger(subject: Subject) -> Iterator[Finding]:
@@ -146,9 +150,7 @@ def checkpoint(subject: Subject) -> Iterator[Finding]:
     if subject.checkpoint is None:
         return
     found = open_checkpoint(subject.checkpoint)
-    yield ok(
-        "checkpoint", f"{len(found.shards)} shards, {found.tensor_count} tensors, {found.total_bytes >> 20} MiB at {found.location.root}"
-    )
+    yield ok("checkpoint", f"{len(found.shards)} shards, {found.tensor_count} tensors, {size(found.total_bytes)} at {found.location.root}")
     kind = found.location.fs_kind
     holds, why = pinnable(kind, subject.settings.policy.network_fs)
     if holds:

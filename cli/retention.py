@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from wcache.cli import table
-from wcache.cli.command import LazyGroup, WcacheCommand, current_app, example
+from wcache.cli.command import LazyGroup, Number, WcacheCommand, current_app, example
 from wcache.cli.output import print_document
 from wcache.cli.progress import progress
 
@@ -24,7 +24,9 @@ def segment() -> None:
     pass
 
 
-_KEEP = click.option("--keep", metavar="DAYS", type=click.IntRange(min=1), default=400, show_default=True, help="How long events are kept.")
+_KEEP = click.option(
+    "--keep", metavar="DAYS", type=click.IntRange(1, 36_500), default=400, show_default=True, help="How long events are kept."
+)
 
 
 @segment.command("ls", help="Show what the ledger covers, and from when on what may be dropped.\n\n" + example("wcache ledger segment ls"))
@@ -132,7 +134,7 @@ that is held, a grant in force, a refuted hit, what the ledger says of itself. B
 @click.command(
     "redact", cls=WcacheCommand, help=REDACT_HELP + example("wcache ledger redact 1234 1240 --reason 'a path with a name, request 17'")
 )
-@click.argument("seqs", metavar="SEQ...", type=click.IntRange(min=1), nargs=-1, required=True)
+@click.argument("seqs", metavar="SEQ...", type=Number(min=1), nargs=-1, required=True)
 @click.option("--reason", required=True, help="Why; it is kept in the ledger, so without the words that are to go.")
 def redact(seqs: tuple[int, ...], reason: str) -> None:
     from wcache.daemon.offline import no_daemon

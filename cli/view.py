@@ -118,8 +118,9 @@ def _document(made: View) -> dict[str, Any]:
 
 def _sentence(made: View) -> str:
     decision = made.attachment.decision
+    shards = f"{len(made.shards)} shard{'' if len(made.shards) == 1 else 's'}"
     seq = "-" if made.attachment.seq is None else made.attachment.seq
     if made.attachment.hit:
         rest = f"; from disk: {', '.join(made.on_disk)}" if made.on_disk else ""
-        return f"{made.path}: {len(made.shards)} shards of {decision.residency}, tier {decision.tier}, seq {seq}{rest}"
-    return f"{made.path}: {len(made.shards)} shards on disk, {decision.reason}, seq {seq}"
+        return f"{made.path}: {shards} of {decision.residency}, tier {decision.tier}, seq {seq}{rest}"
+    return f"{made.path}: {shards} on disk, {decision.reason}, seq {seq}"

@@ -78,6 +78,8 @@ class Ledger:
         if read_only:
             return cls._open_reader(path)
         try:
+            if path.exists() and not path.is_file():
+                raise LedgerUnavailable("this is no regular file", where=str(path), remedy="name a file by WCACHE_LEDGER, or unset it")
             if not create and not path.exists():
                 raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

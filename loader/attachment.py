@@ -107,6 +107,7 @@ class Attachment:
         self._session = session
         self._pid = os.getpid()
         self._reported = False
+        self._over = False
         self._lock = threading.Lock()
         _alive.add(self)
 
@@ -152,8 +153,9 @@ class Attachment:
 
     @property
     def holds_weights(self) -> bool:
-        """Whether what was granted can still be mapped: not after `close()`."""
-        return bool(self.segments) or (self.packed is not None and self.packed.descriptor >= 0)
+        """Whether what was granted can still be mapped: not once `close()` has begun. While Python calls `__del__`, which closes, weak
+        references still lead here."""
+        return not self._over and (bool(self.segments) or (self.packed is not None and self.packed.descriptor >= 0))
 
     @property
     def headers(self) -> Mapping[str, Header]:
@@ -171,11 +173,12 @@ class Attachment:
 
     def shard(self, name: str) -> ShardMap:
         """A new private mapping of one resident shard. Raises MappingFailed, also where the weights are packed and have no shards."""
-        if name not in self.segments:
+        segment = self.segments.get(name)
+        if segment is None:
             raise MappingFailed("there is no such shard among what was granted", where=name)
         self._require_mapped()
-        shard = ShardMap(self.segments[name], self)
-        self.maps.add_shard(shard, self.segments[name])
+        shard = ShardMap(segment, self)
+        self.maps.add_shard(shard, segment)
         return shard
 
     def memory(self) -> PackedMemory:
@@ -329,6 +332,7 @@ class Attachment:
 
     def close(self) -> None:
         """End the lease. What is mapped stays mapped. In a forked child only its copy of the connection is closed."""
+        self._over = True
         self.settle()
         if self._session is not None:
             self._session.close()

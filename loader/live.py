@@ -11,22 +11,26 @@ from typing import Any
 from wcache.core.checkpoint.reader import Reader
 from wcache.core.model.errors import WcacheError
 from wcache.core.model.vocabulary import Reason, Tier
+from wcache.core.settings import Settings
 from wcache.loader import copies
 from wcache.loader.attach import SETTING_NAMES, Attachment, attach, resolve_settings
+from wcache.loader.question import NUMBERED
 
 # By the directory as it was spelled and all that a decision depends on: the next shards of a checkpoint
 # need no attach of their own. Held weakly: when the last tensor is gone, so is the lease.
 _live: weakref.WeakValueDictionary[tuple[object, ...], Attachment] = weakref.WeakValueDictionary()
 _gave_up: set[tuple[object, ...]] = set()  # whose load was waited for in vain: the next shards do not wait again
 _lock = threading.Lock()
+_gates: dict[tuple[object, ...], threading.RLock] = {}  # threads that ask for shards of one checkpoint at a time share a decision
 
 
-def _new_lock() -> None:
+def _new_locks() -> None:
     global _lock
     _lock = threading.Lock()  # a fork may have copied it locked
+    _gates.clear()
 
 
-os.register_at_fork(after_in_child=_new_lock)
+os.register_at_fork(after_in_child=_new_locks)
 
 
 def attached(path: str, policy: Mapping[str, Any]) -> Attachment:
@@ -35,6 +39,13 @@ def attached(path: str, policy: Mapping[str, Any]) -> Attachment:
     settings = resolve_settings(options.pop("settings", None), {name: options.pop(name) for name in SETTING_NAMES & options.keys()})
     parent, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 (nothing on disk may be looked at yet)
     key = (parent, settings, *sorted((word, repr(value)) for word, value in options.items()))
+    with _lock:
+        gate = _gates.setdefault((None if NUMBERED.fullmatch(name) else name, *key), threading.RLock())
+    with gate:
+        return _attached(path, parent, name, key, settings, options)
+
+
+def _attached(path: str, parent: str, name: str, key: tuple[object, ...], settings: Settings, options: Mapping[str, Any]) -> Attachment:
     with _lock:
         live = _live.get(key)
     if live is not None:

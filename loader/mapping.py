@@ -40,9 +40,13 @@ class Segment:
             raise MappingFailed(f"the segment is no valid shard: {error.what}", where=name, detail=error.detail) from error
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1  # first, so that no other thread takes the number for this file's
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class NoNumpyDtype(Unsupported, TypeError):
+    """A dtype that numpy does not have; also what callers of the safetensors package catch."""
 
 
 class Memory(mmap.mmap):
@@ -62,9 +66,11 @@ class ShardMap:
         self.name = segment.name
         self.header = segment.header
         self.size_bytes = segment.size_bytes
-        if segment.descriptor < 0:  # mmap(-1) would be zeros, not an error
+        descriptor = segment.descriptor
+        if descriptor >= 0:  # mmap(-1) would be zeros, not an error
+            self.memory = map_private(descriptor, segment.size_bytes, cls=Memory)
+        if descriptor < 0 or segment.descriptor != descriptor:  # closed meanwhile: the number may have been another file's by then
             raise MappingFailed("the segment was given back already", where=segment.name)
-        self.memory = map_private(segment.descriptor, segment.size_bytes, cls=Memory)
         self.memory.keeper = keeper
         self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.entries: MappingOf[str, TensorEntry] = {entry.name: entry for entry in segment.header.tensors}
@@ -101,7 +107,7 @@ class ShardMap:
         dtype = torch_dtype(entry.dtype)
         shape = torch_shape(name, entry.dtype, entry.shape)
         if not entry.size_bytes:
-            return torch.empty(shape, dtype=dtype)
+            return torch.empty(shape, dtype=dtype, device="cpu")  # not torch's default device, as the reference
         return torch.frombuffer(self._view(name), dtype=dtype, count=entry.size_bytes // dtype.itemsize).view(shape)
 
     def array(self, name: str) -> numpy.ndarray[Any, Any]:
@@ -125,4 +131,4 @@ def numpy_dtype(name: str) -> numpy.dtype[Any]:
     try:
         return numpy.dtype(NAMES[name])
     except (KeyError, TypeError):
-        raise Unsupported(f"numpy has no dtype for {name}", remedy="use framework='pt'") from None
+        raise NoNumpyDtype(f"numpy has no dtype for {name}", remedy="use framework='pt'") from None

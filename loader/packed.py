@@ -49,9 +49,9 @@ class Packed:
         return self._headers
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1  # as in Segment
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _header_of(shard: Shard) -> Header:
@@ -101,7 +101,8 @@ class PackedMemory:
 
     def __init__(self, packed: Packed, keeper: object = None) -> None:
         """Raises MappingFailed, Unsupported, NotFound (this process does not see that GPU)."""
-        if packed.descriptor < 0:  # mmap(-1) would be zeros, not an error
+        descriptor = packed.descriptor
+        if descriptor < 0:  # mmap(-1) would be zeros, not an error
             raise MappingFailed("the memory was given back already", where=packed.name)
         self.table = packed.table
         self.device = packed.device
@@ -109,14 +110,16 @@ class PackedMemory:
         self.memory: Memory | None = None
         self.mapping: GpuMemory | None = None
         if packed.device == HOST:
-            self.memory = map_private(packed.descriptor, packed.memory_bytes, cls=Memory)
+            self.memory = map_private(descriptor, packed.memory_bytes, cls=Memory)
             self.memory.keeper = keeper
             self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         else:
-            with vmm.import_descriptor(packed.descriptor, packed.memory_bytes, find(packed.device)) as allocation:
+            with vmm.import_descriptor(descriptor, packed.memory_bytes, find(packed.device)) as allocation:
                 self.mapping = GpuMemory(allocation)
             self.mapping.keeper = keeper
             self.begin = self.mapping.address
+        if packed.descriptor != descriptor:  # closed meanwhile: the number may have been another file's by then
+            raise MappingFailed("the memory was given back already", where=packed.name)
 
     def bytes(self) -> torch.Tensor:
         """All of it as one tensor of bytes."""

@@ -26,7 +26,7 @@ from wcache.loader.device import named_device
 
 _process_launch = "l-" + secrets.token_hex(8)  # forked ranks share it; others are told by WCACHE_LAUNCH
 _RANK_MAX = (1 << 31) - 1
-_NUMBERED = re.compile(r".+-\d{5,}-of-\d{5,}\.safetensors")
+NUMBERED = re.compile(r".+-\d{5,}-of-\d{5,}\.safetensors")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ def whole_of(path: str, reader: Reader) -> str:
     Numbered names belong to a directory without a look; for others the index decides, if there is one.
     """
     parent, name = os.path.split(path)
-    if _NUMBERED.fullmatch(name):
+    if NUMBERED.fullmatch(name):
         return parent or "."
     try:
         index = Path(parent or ".") / MODEL_INDEX

@@ -18,7 +18,7 @@ import safetensors
 
 from wcache.core.checkpoint.header import Header, TensorEntry, read_header
 from wcache.core.checkpoint.reader import Reader
-from wcache.core.model.errors import CheckpointUnreadable, MissingTensor, UsageError, WcacheError
+from wcache.core.model.errors import CheckpointUnreadable, MappingFailed, MissingTensor, UsageError, WcacheError
 from wcache.core.model.vocabulary import Mode, Tier
 from wcache.loader import copies
 from wcache.loader.attach import Attachment
@@ -89,7 +89,7 @@ class safe_open:
         wanted = {"device": "cuda:0" if named == "cuda" else named, **policy}
         attachment, report = self._decide(wanted)
         source = self._mapped(attachment, report)
-        if source is None and attachment.hit:  # the parent's, which is silent here: an attach of this process tells how it goes on
+        while source is None and attachment.hit:  # the parent's, which is silent here, or one that is over: an attach of its own is next
             attachment, report = self._decide(wanted)
             source = self._mapped(attachment, report)
         place = self._device if attachment.gpu is None else f"cuda:{attachment.gpu.ordinal}"  # the reference knows no UUIDs
@@ -103,15 +103,23 @@ class safe_open:
         return attachment, attachment
 
     def _mapped(self, attachment: Attachment, report: Report) -> Mapped | None:
-        """None where it is no hit, or comes to nothing; one that a forked child inherited stays a hit, and serves no more files here."""
+        """None where it is no hit, or comes to nothing. One that a forked child inherited, or whose lease ends in another thread meanwhile,
+        stays a hit and serves no more files here."""
         if not attachment.hit:
             return None
+        if attachment.copies and not copies.enter(attachment):
+            disown(attachment)
+            return None
         try:
-            return Mapped(attachment, self._path, report, self._torch, self._device)
-        except CheckpointUnreadable:
-            raise
-        except WcacheError as error:
-            if attachment.inherited:
+            found = Mapped(attachment, self._path, report, self._torch, self._device)
+            if attachment.holds_weights:
+                return found
+            raise MappingFailed("the lease has ended", where=self._path)
+        except BaseException as error:
+            copies.leave(attachment)
+            if isinstance(error, CheckpointUnreadable) or not isinstance(error, WcacheError):
+                raise
+            if attachment.inherited or (attachment.hit and not attachment.holds_weights):
                 disown(attachment)
                 return None
             if isinstance(error, MissingTensor):
@@ -127,6 +135,8 @@ class safe_open:
         source, self._source, self._disk = self._source, None, None  # a closed file that somebody keeps must not keep the lease
         if isinstance(source, _Disk) or (source is not None and kind is None):
             source.close()
+        if isinstance(source, Mapped):
+            source.leave()
 
     def __del__(self) -> None:
         with suppress(Exception):  # __init__ did not get far, or the interpreter is half gone
@@ -186,7 +196,7 @@ class Slice:
         return self._entry.dtype
 
     def __getitem__(self, index: Any) -> Any:
-        return self._source.placed(self._source.resident(self._entry.name)[index])
+        return self._source.placed(self._source.part(self._entry.name, index))
 
 
 class Mapped:
@@ -226,6 +236,11 @@ class Mapped:
         elif self._copies:
             sizes = {name: self._entries[name].size_bytes for name in self.read}
             copies.note(self._attachment, Path(self._path).name, copies.FileCopy(sizes, len(self.names), self._ms))
+
+    def leave(self) -> None:
+        """No more is read of this file; after the last one of the checkpoint an attach that copied ends."""
+        if self._attachment.copies:
+            copies.leave(self._attachment)
 
     def failed(self, error: WcacheError) -> None:
         """The copies could not be made: this is a fallback now. Raises StrictMiss where that is the policy."""
@@ -280,6 +295,16 @@ class Mapped:
             return self._views[name]
         shard = self._home[name]
         return shard.tensor(name) if self._torch else shard.array(name)
+
+    def part(self, name: str, index: Any) -> Any:
+        """What the index selects. In numpy's case that is an array, also for a single value, and True is 1, as the reference has both."""
+        found = self.resident(name)
+        if self._torch:
+            return found[index]
+        import numpy
+
+        whole = index if isinstance(index, tuple) else (index,)
+        return numpy.asarray(found[tuple(int(one) if isinstance(one, bool) else one for one in whole)])
 
     def placed(self, found: Any) -> Any:
         """A resident tensor, or a part of one, as it was asked for."""

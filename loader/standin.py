@@ -20,6 +20,7 @@ CHECKPOINTS = "WCACHE_EXEC_CHECKPOINTS"
 
 _FRAMEWORKS = frozenset({"pt", "torch", "pytorch", "np", "numpy"})
 _BACKENDS = frozenset({"mmap", "pread"})
+_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu", "xla", "mlu", "musa", "hpu"})  # of safetensors 0.8; others it refuses
 _aside: ContextVar[bool] = ContextVar("wcache_stand_in_aside", default=False)
 
 
@@ -39,12 +40,18 @@ def install(package: ModuleType) -> None:
     if hasattr(reference, "__wrapped__"):
         return
 
-    class safe_open:
+    class Kind(type):
+        def __instancecheck__(cls, found: object) -> bool:
+            """What this class makes is the reference's, or ours."""
+            tracked = sys.modules.get("wcache.loader.tracked")
+            return isinstance(found, reference) or (tracked is not None and isinstance(found, tracked.TrackedFile))
+
+    class safe_open(metaclass=Kind):
         __doc__ = reference.__doc__
         __wrapped__ = reference
 
         def __new__(cls, filename: Any, framework: Any, device: Any = "cpu", **more: Any) -> Any:
-            if not _is_served(filename, framework, more):
+            if not _is_served(filename, framework, device, more):
                 return reference(filename, framework, device, **more)
             from wcache.loader.tracked import TrackedFile
 
@@ -57,9 +64,11 @@ def install(package: ModuleType) -> None:
             vars(module)["safe_open"] = safe_open
 
 
-def _is_served(filename: Any, framework: Any, more: Mapping[str, Any]) -> bool:
+def _is_served(filename: Any, framework: Any, device: Any, more: Mapping[str, Any]) -> bool:
     """Whether wcache decides on this call. The others are answered, or refused, by the reference, and nothing is recorded."""
     if _aside.get() or framework not in _FRAMEWORKS or more.keys() - {"backend"} or more.get("backend", "mmap") not in _BACKENDS:
+        return False
+    if not _is_device(device):
         return False
     if "wcache.daemon" in sys.modules:  # one that the command started: it would ask itself
         return False
@@ -72,3 +81,12 @@ def _is_served(filename: Any, framework: Any, more: Mapping[str, Any]) -> bool:
         return True
     places = named.split(os.pathsep)
     return os.path.realpath(path) in places or os.path.realpath(os.path.dirname(path) or ".") in places  # noqa: PTH120 (bytes are none)
+
+
+def _is_device(device: Any) -> bool:
+    if device is None:
+        return True
+    if isinstance(device, int):
+        return not isinstance(device, bool) and device >= 0
+    name, colon, number = device.partition(":") if isinstance(device, str) else ("", "", "")
+    return name in _DEVICES and (not colon or (number.isdecimal() and name != "cpu"))

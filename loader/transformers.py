@@ -23,7 +23,8 @@ from wcache.loader.mapping import safetensors_dtype
 from wcache.loader.question import make_question
 from wcache.loader.standin import reference_only
 from wcache.loader.taken import report_taken, take
-from wcache.loader.transformers_choice import other_model, read_bytes
+from wcache.loader.transformers_choice import other_model, read_bytes, weights_dtype
+from wcache.loader.transformers_config import Configured, concrete, configure, named_class
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _ATTACH_WORDS = ("ranks", "launch", "on_progress", "mode", "release")
 _HUB_WORDS = ("cache_dir", "local_files_only", "token", "trust_remote_code")
-_SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+_SPREADING = ("auto", "balanced", "balanced_low_0", "sequential", "meta")  # the last one nowhere
 _OTHER_FORMATS = ("gguf_file", "variant", "subfolder", "adapter_kwargs", "from_tf", "from_flax")
 
 
@@ -76,35 +77,29 @@ def from_pretrained(
     hub_words = {name: kwargs[name] for name in _HUB_WORDS if name in kwargs}
     if revision is not None:
         hub_words["revision"] = revision
-    given_config = config
-    if config is None:
-        config = transformers.AutoConfig.from_pretrained(os.fspath(checkpoint), **hub_words)
-        for name in [name for name in kwargs if name not in _HUB_WORDS and name in config.to_dict()]:
-            setattr(config, name, kwargs.pop(name))
-    attach_words |= {"revision": revision, "device": device, "dtype": _asked_dtype(dtype, config)}
+    configured = configure(model_class, checkpoint, config, hub_words, kwargs)
+    asked_dtype = weights_dtype(checkpoint, configured.config, dtype, {**hub_words, **kwargs})
+    attach_words |= {"revision": revision, "device": device, "dtype": _asked_dtype(asked_dtype, configured.config)}
     attach_words["engine"] = Engine(name="transformers", version=transformers.__version__, pid=os.getpid())
-    obstacle = other_model(_concrete(model_class, config, from_path=True), checkpoint, revision, config, kwargs)
+    named = named_class(model_class, configured.config)
+    obstacle = other_model(named, checkpoint, revision, configured.config, kwargs)
     if obstacle:
         attachment = _refused(checkpoint, settings, obstacle, attach_words)
     else:
         attachment = attach(checkpoint, settings=settings, **attach_words)
     if attachment.hit:
         try:
-            model, info = _build(_concrete(model_class, config), attachment, config, dtype, kwargs)
+            model, info = _build(model_class, attachment, configured, asked_dtype)
         except MissingTensor as error:
             attachment.incomplete(error)
             raise
         except Exception as error:  # whatever the library raises: the disk is the way it was made for
             attachment.map_failed(error if isinstance(error, WcacheError) else MappingFailed(f"{type(error).__name__}: {error}"))
         else:
-            _finish(model, checkpoint, hub_words)
+            _finish(model, checkpoint, hub_words, kwargs.get("generation_config"), configured.generation)
             return (model, info) if with_info else model
-    if given_config is not None:
-        kwargs["config"] = given_config
-    else:
-        kwargs["config"] = config
-    model_class = _concrete(model_class, config, from_path=True)
-    model, info = _from_disk(model_class, attachment, checkpoint, dtype, device, {**hub_words, **kwargs})
+    words = {name: value for name, value in (("config", config), ("dtype", dtype)) if value is not None}
+    model, info = _from_disk(named, attachment, checkpoint, configured.config, device, {**hub_words, **kwargs, **words})
     return (model, info) if with_info else model
 
 
@@ -137,24 +132,6 @@ def _one_device(words: dict[str, Any]) -> Any:
     return HOST if device is None else device
 
 
-def _concrete(model_class: Any, config: Any, *, from_path: bool = False) -> Any:
-    """The class to build. Auto classes choose one by a path, which there is none for mapped weights, so it is chosen here."""
-    import transformers
-
-    if model_class is None:
-        named = (getattr(config, "architectures", None) or [""])[0]
-        model_class = getattr(transformers, named, None) or transformers.AutoModel
-    mapping = getattr(model_class, "_model_mapping", None)
-    if mapping is None or from_path:
-        return model_class
-    from transformers.models.auto.auto_factory import _get_model_class
-
-    try:
-        return _get_model_class(config, mapping)  # type: ignore[no-untyped-call, unused-ignore]
-    except KeyError:
-        raise Unsupported(f"{model_class.__name__} has no class for {type(config).__name__}", remedy="pass the model's class") from None
-
-
 def _asked_dtype(dtype: Any, config: Any) -> str | None:
     """The dtype that the engine will have, as safetensors names it; None where only the weights tell."""
     import torch
@@ -166,14 +143,15 @@ def _asked_dtype(dtype: Any, config: Any) -> str | None:
     return safetensors_dtype(dtype) if isinstance(dtype, torch.dtype) else None
 
 
-def _build(model_class: Any, attachment: Attachment, config: Any, dtype: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+def _build(model_class: Any, attachment: Attachment, configured: Configured, dtype: Any) -> tuple[Any, Any]:
     """The model over the resident weights, reported with the mode that its addresses prove."""
+    chosen, config = configured.model_class or concrete(model_class, configured.config), configured.config
     taken = take(attachment)
     weights = taken.tensors
     if attachment.gpu is not None:
         weights = {name: _staying(tensor) for name, tensor in weights.items()}
-    words = {name: value for name, value in kwargs.items() if name not in _HUB_WORDS}
-    model, info = model_class.from_pretrained(None, config=config, state_dict=weights, dtype=dtype, output_loading_info=True, **words)
+    words = {name: value for name, value in configured.words.items() if name not in _HUB_WORDS}
+    model, info = chosen.from_pretrained(None, config=config, state_dict=weights, dtype=dtype, output_loading_info=True, **words)
     _require_complete(info, words, str(attachment.question.spelling))
     if attachment.gpu is not None:
         model.to(f"cuda:{attachment.gpu.ordinal}")  # what is no weight, such as rotary buffers; tensors that are there already stay
@@ -218,37 +196,48 @@ def _require_complete(info: Mapping[str, Any], words: Mapping[str, Any], where: 
     if missing:
         shown = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         raise MissingTensor(
-            f"the model needs {len(missing)} tensors that the checkpoint does not have: {shown}",
+            f"the model needs {len(missing)} tensor{'' if len(missing) == 1 else 's'} that the checkpoint does not have: {shown}",
             where=where,
             remedy="use the model class that the checkpoint was made with",
         )
 
 
-def _finish(model: Any, checkpoint: str | os.PathLike[str], hub_words: Mapping[str, Any]) -> None:
-    """What transformers takes from the directory beside the weights."""
+def _finish(model: Any, checkpoint: str | os.PathLike[str], hub_words: Mapping[str, Any], given: Any, overrides: Mapping[str, Any]) -> None:
+    """What transformers takes from the directory beside the weights: how to generate, and with `trust_remote_code` by which code.
+
+    `given` is the caller's generation configuration, which stands; `overrides` are single words of one.
+    """
     import transformers
 
     model.config.name_or_path = os.fspath(checkpoint)
-    if model.can_generate():
-        with suppress(OSError):  # no generation_config.json: the model's own defaults stand, as they do after a disk load
+    if not model.can_generate():
+        return
+    adjust = getattr(model, "adjust_generation_fn", None)
+    if adjust is not None:
+        words = {"cache_dir": None, "local_files_only": False, "token": None, "revision": "main", "trust_remote_code": None, **hub_words}
+        words |= {"force_download": False, "proxies": None, "subfolder": "", **overrides}
+        adjust(given, False, None, os.fspath(checkpoint), **words)
+    elif given is None:  # until 4.56 that was a part of from_pretrained
+        with suppress(OSError):  # no generation_config.json: what the model has made of its configuration stands, as after a disk load
             model.generation_config = transformers.GenerationConfig.from_pretrained(os.fspath(checkpoint), **hub_words)
 
 
 def _from_disk(
-    model_class: Any, attachment: Attachment, checkpoint: str | os.PathLike[str], dtype: Any, device: Any, words: Mapping[str, Any]
+    model_class: Any, attachment: Attachment, checkpoint: str | os.PathLike[str], config: Any, device: Any, words: Mapping[str, Any]
 ) -> tuple[Any, Any]:
+    """The library's own load, with the words that it was given; `config` only tells which files it reads."""
     began = time.monotonic()
     try:
         place = f"cuda:{attachment.gpu.ordinal}" if attachment.gpu is not None else device
         if named_device(place) != HOST and importlib.util.find_spec("accelerate") is not None:
             words = {**words, "device_map": {"": place}}
         with reference_only():
-            model, info = model_class.from_pretrained(os.fspath(checkpoint), dtype=dtype, output_loading_info=True, **words)
+            model, info = model_class.from_pretrained(os.fspath(checkpoint), output_loading_info=True, **words)
         if named_device(place) != HOST:
             model.to(place)
         _require_complete(info, words, os.fspath(checkpoint))
     except BaseException as error:
         attachment.fallback_failed(error)
         raise
-    attachment.fell_back(read_bytes(checkpoint, words["config"], words), time.monotonic() - began)
+    attachment.fell_back(read_bytes(checkpoint, config, words), time.monotonic() - began)
     return model, info

@@ -121,7 +121,7 @@ def test_directories_that_are_not_private(settings: Settings) -> None:
     told(about("runtime directory", settings), "fail", "mode 0777 lets others in", f"chmod 700 {run}")
     run.rmdir()
     run.touch()
-    told(about("runtime directory", settings), "fail", "is no directory", "remove it")
+    told(about("runtime directory", settings), "fail", "is no directory", "set WCACHE_RUNTIME_DIR to a directory")
 
 
 @as_root
@@ -138,6 +138,13 @@ def test_files_that_others_may_read_or_write(settings: Settings) -> None:
     path = settings.state_dir / "seeds" / f"seed-{seed.id}.key"
     path.chmod(0o644)
     told(about("seed's permissions", settings), "fail", "where samples are taken", f"delete {path}")
+
+
+def test_a_device_is_never_to_be_changed(settings: Settings) -> None:
+    """Who wants no record may name /dev/null: what others may write there is as it must be."""
+    nowhere = load_settings({"WCACHE_CONFIG": os.devnull}, runtime_dir=os.devnull, state_dir=settings.state_dir, ledger=os.devnull)
+    told(about("ledger's permissions", nowhere), "fail", "/dev/null: this is no regular file", "name a file by WCACHE_LEDGER")
+    told(about("runtime directory", nowhere), "fail", "is no directory", "set WCACHE_RUNTIME_DIR to a directory")
 
 
 def test_a_group_that_is_not_there(settings: Settings) -> None:

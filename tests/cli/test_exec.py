@@ -278,7 +278,8 @@ def test_what_is_wrong_is_told_by_the_reference(execute: Exec, place: Place) -> 
 import sys
 import safetensors
 from safetensors import safe_open
-for words in ({"framework": "zz"}, {"framework": "np", "backend": "zz"}, {"framework": "np", "nonsense": 1}, {}):
+wrong = ({"backend": "zz"}, {"nonsense": 1}, {"device": "zz"}, {"device": "cpu:0"}, {"device": -1}, {"device": [0]})
+for words in ({"framework": "zz"}, *({"framework": "np", **one} for one in wrong), {}):
     try:
         safe_open(sys.argv[1], **words)
     except BaseException as error:
@@ -287,12 +288,13 @@ try:
     safe_open(sys.argv[1] + ".none", "np")
 except BaseException as error:
     print(type(error).__name__)
+print(isinstance(safe_open(sys.argv[1], "np"), safe_open), isinstance(1, safe_open))
 """
     file = place.path / FIRST
     plain = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, timeout=60, check=True)
     ours = execute.python(script, file).stdout.splitlines()
     assert [line.split()[0] for line in ours] == [line.split()[0] for line in plain.stdout.splitlines()]
-    assert ours[:3] == plain.stdout.splitlines()[:3]
+    assert ours[:7] == plain.stdout.splitlines()[:7] and ours[-1] == "True False"
 
 
 # --- interpreters -----------------------------------------------------------------------------------------------------------------

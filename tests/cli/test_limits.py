@@ -71,6 +71,20 @@ def test_a_time_that_cannot_be_meant_is_one_line_and_no_empty_answer(wcache: Cli
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and what in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("audit", "attaches", "--limit"), ("audit", "timeline", "r-1", "--limit"), ("audit", "explain"), ("audit", "prove"),
+        ("ledger", "proof", "inclusion"), ("ledger", "redact", "--reason", "x"), ("ledger", "segment", "ls", "--keep"),
+        ("ledger", "segment", "drop", "--keep"),
+    ],
+)  # fmt: skip
+def test_a_number_that_no_ledger_holds_is_one_line(wcache: Cli, arguments: tuple[str, ...]) -> None:
+    for number in (1 << 63, 10**30):
+        done = wcache(*arguments, str(number))
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1) and str(number) in done.stderr
+
+
 def test_a_directory_is_no_ledger(fleet: Path) -> None:
     done = in_process({"WCACHE_LEDGER": str(fleet.parent)})("ledger", "verify")
     assert done.returncode == 4 and "this is a directory" in done.stderr

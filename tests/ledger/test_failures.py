@@ -116,3 +116,12 @@ def test_a_place_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
         Ledger.open(tmp_path / "file" / "ledger.sqlite")
     assert str(tmp_path / "file") in str(raised.value)
     assert "WCACHE_LEDGER" in raised.value.diagnostics()
+
+
+def test_what_is_no_regular_file_is_no_ledger_and_nothing_is_made_beside_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for path in (tmp_path / "pipe", tmp_path / "link", tmp_path):
+        with pytest.raises(LedgerError, match="this is no regular file"):
+            Ledger.open(path)
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["link", "pipe"]

@@ -76,6 +76,16 @@ def test_a_header_that_is_no_multiple_of_eight_misaligns_what_follows() -> None:
             assert bits(tensor) == data and tensor.data_ptr() % tensor.dtype.itemsize == 0
 
 
+def test_an_empty_tensor_is_on_the_host_whatever_torchs_default_device_is(tmp_path: Path) -> None:
+    data = {"none": ("F32", (0, 3), b""), "some": ("F32", (1,), bytes(4))}
+    (tmp_path / "x.safetensors").write_bytes(encode_safetensors(data))
+    shard, _ = shard_of(data)
+    with torch.device("meta"), safe_open(tmp_path / "x.safetensors", "pt") as file:
+        for name in data:
+            mine, reference = shard.tensor(name), file.get_tensor(name)
+            assert (mine.device, mine.shape) == (reference.device, reference.shape) and not mine.is_meta
+
+
 def test_a_write_in_place_stays_with_the_writer() -> None:
     """A5: another mapping of the same segment, and the segment itself, keep their bytes."""
     shard, segment = shard_of(TENSORS)

@@ -81,10 +81,30 @@ def test_numpy_is_served_as_the_reference_serves_it(opener: Callable[..., Any], 
         with opener(base / name, "np") as ours, reference_open(base / name, "np") as theirs:
             for key in ours.keys():  # noqa: SIM118
                 if ours.get_slice(key).get_dtype() in ("BF16", "F8_E4M3"):
+                    with pytest.raises((TypeError, AttributeError)):  # numpy has none of them, and that is how the reference tells it
+                        ours.get_tensor(key)
                     continue
                 mine, reference = ours.get_tensor(key), theirs.get_tensor(key)
                 assert mine.dtype == reference.dtype and np.array_equal(mine, reference, equal_nan=mine.dtype.kind == "f")
                 assert mine.flags.writeable == reference.flags.writeable
+
+
+def test_a_part_of_a_numpy_tensor_is_the_references(opener: Callable[..., Any], base: Path) -> None:
+    """Also of a single value, and of True, which numpy itself takes for a mask."""
+    indexes = (0, -1, True, (0,), (True,), np.int64(1), slice(1, 3), slice(None, None, 2), ..., (..., 0), (slice(None), 0), ())
+    with opener(base / FIRST, "np") as ours, reference_open(base / FIRST, "np") as theirs:
+        compared = 0
+        for key in ours.keys():  # noqa: SIM118
+            for index in indexes:
+                try:
+                    expected = theirs.get_slice(key)[index]
+                except (safetensors.SafetensorError, TypeError, AttributeError):
+                    continue
+                found = ours.get_slice(key)[index]
+                assert type(found) is type(expected) and (found.dtype, found.shape) == (expected.dtype, expected.shape), (key, index)
+                assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
+                compared += 1
+        assert compared > len(indexes)
 
 
 def test_what_is_wrong_is_told_as_the_reference_tells_it(opener: Callable[..., Any], base: Path) -> None:
@@ -149,6 +169,34 @@ def test_threads_may_load_shards_at_the_same_time(host: Any, base: Path) -> None
     for name, found in loaded:
         assert {key: bits(tensor) for key, tensor in found.items()} == {key: bits(tensor) for key, tensor in expected[name].items()}
     assert len(host.record.of(MapCompleted)) == len(host.record.of(AttachDecided))
+
+
+def test_threads_that_copy_the_shards_of_one_checkpoint_are_one_attach_and_its_lease_ends(host: Any, disk_path: Path) -> None:
+    place = make_checkpoint(disk_path / "m", shards=6)
+    host.daemon.load(place)
+    names = sorted(path.name for path in place.glob("model-*.safetensors"))
+    with ThreadPoolExecutor(len(names)) as pool:
+        loaded = list(pool.map(lambda name: load_file(place / name, settings=host.settings, mode="copy", release=False), names))
+    assert sum(map(len, loaded)) == len(read_tensors(place))
+    assert (len(names), len(host.record.of(AttachDecided)), host.record.last(MapCompleted).copied_tensors) == (
+        6,
+        1,
+        len(read_tensors(place)),
+    )
+    wait_until(lambda: host.leases() == 0)
+
+
+@pytest.mark.parametrize("mode", [None, "copy"])
+def test_threads_that_drop_what_they_load_get_no_attach_that_is_ending(host: Any, disk_path: Path, mode: str | None) -> None:
+    """Whoever asks while the last tensor of another thread goes, or while that thread closes the last file of a copy, attaches anew."""
+    place = make_checkpoint(disk_path / "m", shards=3)
+    host.daemon.load(place)
+    expected = {path.name: len(safetensors.torch.load_file(path)) for path in place.glob("model-*.safetensors")}
+    words = {"settings": host.settings} if mode is None else {"settings": host.settings, "mode": mode, "release": False}
+    with ThreadPoolExecutor(12) as pool:
+        counts = list(pool.map(lambda name: (name, len(load_file(place / name, **words))), sorted(expected) * 60))
+    assert all(expected[name] == count for name, count in counts)
+    assert {decided.outcome for decided in host.record.of(AttachDecided)} == {"hit"}
 
 
 def test_a_shard_that_was_overwritten_since_is_decided_anew(host: Any, disk_path: Path) -> None:
