@@ -78,12 +78,12 @@ class Ledger:
         if read_only:
             return cls._open_reader(path)
         try:
-            if path.exists() and not path.is_file():
-                raise LedgerUnavailable("this is no regular file", where=str(path), remedy="name a file by WCACHE_LEDGER, or unset it")
             if not create and not path.exists():
                 raise NotFound("there is no ledger", where=str(path), remedy="start a daemon once, or set WCACHE_LEDGER")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_network_filesystem(path.parent)
+            if path.exists() and not path.is_file():
+                raise LedgerUnavailable("this is no regular file", where=str(path), remedy="name a file by WCACHE_LEDGER, or unset it")
             with FileLock(lock_path(path)).held(), translated(path):
                 with suppress(FileExistsError):
                     # Safe although SQLite's file must never be opened otherwise: O_EXCL says that nobody can have it open.
