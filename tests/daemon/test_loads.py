@@ -12,7 +12,7 @@ import pytest
 from support.attaching import attach
 from support.corpus import make_checkpoint
 from support.daemon import DaemonProcess, wait_until, zeros_shard
-from support.faults import catch
+from support.faults import catch, go_on
 
 from wcache.core.checkpoint.checkpoint import open_checkpoint
 from wcache.core.checkpoint.fingerprint import content_fingerprint
@@ -123,7 +123,7 @@ def stop_in_phase(daemon: DaemonProcess, path: Path, phase: str, act: Callable[[
             done = True
             worker = catch(daemon, int(phase == "read"))
             act(worker)
-            os.kill(worker, signal.SIGCONT)
+            go_on(worker)
 
     try:
         channel.call(LoadRequest(spelling=str(path)), timeout_s=60, on_progress=on_progress)

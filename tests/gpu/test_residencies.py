@@ -18,6 +18,7 @@ from blake3 import blake3
 from support.attaching import Attached, attach
 from support.corpus import make_checkpoint, make_tensors, read_tensors
 from support.daemon import DaemonProcess, wait_until, zeros_shard
+from support.faults import go_on
 
 from wcache.core.checkpoint.identity import filesystem_kind, pinnable
 from wcache.core.memory import cuda, nvml, table, vmm
@@ -388,7 +389,7 @@ def _in_phase(daemon: DaemonProcess, path: Path, device: str, act: object, phase
             done = True
             os.kill(workers[0], signal.SIGSTOP)
             act(workers[0])  # type: ignore[operator]
-            os.kill(workers[0], signal.SIGCONT)
+            go_on(workers[0])
 
     try:
         channel.call(LoadRequest(spelling=str(path), device=device), timeout_s=PATIENCE_S, on_progress=on_progress)

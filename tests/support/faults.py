@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from support.daemon import PATIENCE_S, DaemonProcess, wait_until
@@ -60,6 +61,12 @@ def catch(daemon: DaemonProcess, filled_bytes: int = 0) -> int:
     os.kill(worker, signal.SIGSTOP)
     wait_until(lambda: stopped(worker))
     return worker
+
+
+def go_on(worker: int) -> None:
+    """Let a stopped worker go on, unless it was killed, and may be reaped already."""
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGCONT)
 
 
 def turn_a_byte(worker: int, offset: int) -> None:
