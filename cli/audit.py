@@ -293,7 +293,8 @@ AT_HELP = (
 def at(moment: str, format_: str | None) -> None:
     from wcache.ledger.moment import parse_moment_ns, utc
 
-    moment_ns, now_ns = parse_moment_ns(moment, time.time_ns()), time.time_ns()
+    now_ns = time.time_ns()
+    moment_ns = parse_moment_ns(moment, now_ns)
     if moment_ns > now_ns:
         raise UsageError("nobody knows yet what will be", where=moment, remedy="give a time that has passed")
     with _open() as ledger:

@@ -79,7 +79,8 @@ def private_files(subject: Subject) -> Iterator[Finding]:
             continue
         mode = stat.S_IMODE(about.st_mode)
         if not stat.S_ISREG(about.st_mode):  # never a remedy that changes a device
-            yield fail(check, f"{path}: this is no regular file", "name a file by WCACHE_LEDGER, or unset it")
+            remedy = "name a file by WCACHE_LEDGER, or unset it" if check.startswith("ledger") else f"move {path} away: a new one is made"
+            yield fail(check, f"{path}: this is no regular file", remedy)
         elif mode & bits:
             remedy = f"chmod 600 {path}" if check.startswith("ledger") else f"delete {path}: a new one is made"
             yield fail(check, f"{path}: mode {mode:04o} {why}", remedy)

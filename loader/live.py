@@ -21,7 +21,8 @@ from wcache.loader.question import NUMBERED
 _live: weakref.WeakValueDictionary[tuple[object, ...], Attachment] = weakref.WeakValueDictionary()
 _gave_up: set[tuple[object, ...]] = set()  # whose load was waited for in vain: the next shards do not wait again
 _lock = threading.Lock()
-_gates: dict[tuple[object, ...], threading.RLock] = {}  # threads that ask for shards of one checkpoint at a time share a decision
+# Threads that ask for shards of one checkpoint at a time share a decision: one is there while some thread is at it.
+_gates: weakref.WeakValueDictionary[tuple[object, ...], threading.RLock] = weakref.WeakValueDictionary()
 
 
 def _new_locks() -> None:
